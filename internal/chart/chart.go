@@ -1,14 +1,10 @@
-// Package chart renders Helm charts without a cluster: no lookup, no network, no clock that changes the result.
+// Package chart renders Helm charts without a cluster: lookups find nothing, there is no network, and no clock changes the result.
 //
 // It is pure: files and values in, objects and hooks out.
 package chart
 
 import (
-	"bufio"
 	"bytes"
-	"errors"
-	"fmt"
-	"io"
 	"maps"
 	"path"
 	"regexp"
@@ -23,7 +19,6 @@ import (
 	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
 	"helm.sh/helm/v4/pkg/engine"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
 	"github.com/naupegos/naupegos/internal/fail"
@@ -45,6 +40,8 @@ type Release struct {
 type Rendered struct {
 	Objects       []*unstructured.Unstructured // with the definitions of crds/
 	Before, After []Hook                       // in their order
+	LookedUp      []string                     // objects of the cluster that templates looked up, and did not get: "Secret shop/admin"
+	Unrun         []string                     // hooks with no place in a plan: "Job shop/uninstall (pre-delete)"
 }
 
 // Render renders the chart with these files, by path below the chart's directory. An error names the file and line of the chart.
@@ -60,21 +57,27 @@ func Render(files map[string][]byte, r Release) (Rendered, error) {
 	if err != nil {
 		return Rendered{}, err
 	}
-	texts, err := render(c, values, r, refuseLookup, false)
+	var asked []string
+	texts, err := render(c, values, r, findNothing(&asked), false)
 	if err != nil {
 		return Rendered{}, err
 	}
-	again, err := render(c, values, r, refuseLookup, true)
+	again, err := render(c, values, r, findNothing(&asked), true)
 	if err != nil {
 		return Rendered{}, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
 		if texts[name] != again[name] && !same(name, texts[name], again[name]) {
-			return Rendered{}, fail.New(fail.Refused, "the template makes something else each time (a random value, a new certificate, or the time)").At(name).
-				Do("set the value that the chart would generate, so that a plan shows what will be applied")
+			e := fail.New(fail.Refused, "the template makes something else each time (a random value, a new certificate, or the time)").At(name)
+			if len(asked) > 0 {
+				e.What += "; the chart looks up " + strings.Join(asked, ", ") + ", but is rendered without access to the cluster"
+			}
+			return Rendered{}, e.Do("set the value that the chart would generate, so that a plan shows what will be applied")
 		}
 	}
-	return collect(c, texts)
+	out, err := collect(c, texts)
+	out.LookedUp = asked
+	return out, err
 }
 
 // load reads a chart and the charts in it.
@@ -180,8 +183,14 @@ func render(c *v2.Chart, values map[string]any, r Release, lookup lookup, later 
 // lookup is Helm's function that reads an object of the cluster.
 type lookup func(version, kind, namespace, name string) (map[string]any, error)
 
-func refuseLookup(_, kind, namespace, name string) (map[string]any, error) {
-	return nil, fmt.Errorf("lookup of %s %s/%s: charts are rendered without access to the cluster", kind, namespace, name)
+// findNothing answers lookups as helm template does, and notes what they ask for.
+func findNothing(asked *[]string) lookup {
+	return func(_, kind, namespace, name string) (map[string]any, error) {
+		if object := strings.TrimSuffix(kind+" "+manifest.Key(namespace, name), " "); !slices.Contains(*asked, object) {
+			*asked = append(*asked, object)
+		}
+		return map[string]any{}, nil
+	}
 }
 
 // capabilities describes the cluster to templates.
@@ -214,12 +223,7 @@ func located(err error) error {
 		what = place.ReplaceAllString(what, "")
 		what = strings.TrimPrefix(strings.TrimSpace(strings.ReplaceAll(what, "parse error at :", "")), "template: ")
 	}
-	e := fail.New(fail.Invalid, "render the chart: %s", oneLine(what)).At(places[len(places)-1][1])
-	if strings.Contains(text, "without access to the cluster") {
-		e.Kind = fail.Refused
-		return e.Do("set the values that the chart would look up, or apply its objects as manifests")
-	}
-	return e
+	return fail.New(fail.Invalid, "render the chart: %s", oneLine(what)).At(places[len(places)-1][1])
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
@@ -266,16 +270,12 @@ func isText(name string) bool {
 
 // parse reads the objects of a rendered file as Helm does, which takes the last of two equal keys.
 func parse(name string, text []byte) ([]*unstructured.Unstructured, error) {
-	r := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
+	docs, err := manifest.Documents(text)
+	if err != nil {
+		return nil, fail.Wrap(fail.Invalid, err, "read the rendered template").At(name)
+	}
 	var out []*unstructured.Unstructured
-	for {
-		doc, err := r.Read()
-		if errors.Is(err, io.EOF) {
-			return out, nil
-		}
-		if err != nil {
-			return nil, fail.Wrap(fail.Invalid, err, "read the rendered template").At(name)
-		}
+	for _, doc := range docs {
 		raw, err := yaml.YAMLToJSON(doc)
 		if err != nil {
 			return nil, fail.Wrap(fail.Invalid, err, "read the rendered template").At(name)
@@ -289,4 +289,5 @@ func parse(name string, text []byte) ([]*unstructured.Unstructured, error) {
 		}
 		out = append(out, objects...)
 	}
+	return out, nil
 }

@@ -128,6 +128,34 @@ func TestHookEvents(t *testing.T) {
 	}
 }
 
+// TestLookups: a lookup finds nothing, as with helm template. It is named, also where a chart makes up what it did not find.
+func TestLookups(t *testing.T) {
+	const secret = "{{- $old := lookup \"v1\" \"Secret\" .Release.Namespace \"admin\" }}\napiVersion: v1\nkind: Secret\nmetadata: {name: admin}\nstringData:\n" +
+		"  password: {{ if .Values.password }}{{ .Values.password | quote }}{{ else if $old }}{{ $old.data.password }}{{ else }}{{ randAlphaNum 12 | quote }}{{ end }}\n" +
+		"  all: {{ lookup \"v1\" \"Node\" \"\" \"\" | len | quote }}\n"
+	r := release()
+	_, err := Render(files(map[string]string{"templates/a.yaml": secret}), r)
+	if fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "web/templates/a.yaml") || !strings.Contains(err.Error(), "looks up Secret apps/admin, Node, but") {
+		t.Errorf("a made-up password: %v", err)
+	}
+	r.Values = map[string]any{"password": "set"}
+	got, err := Render(files(map[string]string{"templates/a.yaml": secret}), r)
+	if err != nil || len(got.Objects) != 1 || !slices.Equal(got.LookedUp, []string{"Secret apps/admin", "Node"}) {
+		t.Errorf("a password from the values: %+v %v", got, err)
+	}
+}
+
+// TestUnrunHooks: hooks of removals and rollbacks are named and do not keep a chart from its use.
+func TestUnrunHooks(t *testing.T) {
+	got, err := Render(files(map[string]string{
+		"templates/a.yaml": "apiVersion: batch/v1\nkind: Job\nmetadata: {name: uninstall, namespace: apps, annotations: {helm.sh/hook: \"pre-delete,post-rollback\"}}\n",
+		"templates/b.yaml": "apiVersion: batch/v1\nkind: Job\nmetadata: {name: both, annotations: {helm.sh/hook: \"pre-install, post-delete\"}}\n",
+	}), release())
+	if err != nil || len(got.Objects) != 0 || len(got.After) != 0 || len(got.Before) != 1 || !slices.Equal(got.Unrun, []string{"Job apps/uninstall (pre-delete, post-rollback)", "Job both (post-delete)"}) {
+		t.Errorf("%+v %v", got, err)
+	}
+}
+
 // TestBadCharts lists refused charts, with the words that the message must contain.
 func TestBadCharts(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -137,22 +165,19 @@ func TestBadCharts(t *testing.T) {
 	}{
 		"syntax":           {map[string]string{"templates/a.yaml": "a: 1\n\nb: {{ end }}\n"}, fail.Invalid, []string{"web/templates/a.yaml:3"}},
 		"unknown function": {map[string]string{"templates/a.yaml": "a: {{ nope }}\n"}, fail.Invalid, []string{"web/templates/a.yaml:1", "nope"}},
-		"lookup":           {map[string]string{"templates/a.yaml": "a: 1\nb: {{ (lookup \"v1\" \"Secret\" \"apps\" \"x\") }}\n"}, fail.Refused, []string{"web/templates/a.yaml:2", "Secret apps/x", "without access to the cluster"}},
-		"lookup in a helper": {map[string]string{"templates/_h.tpl": "{{ define \"h\" }}\n{{ lookup \"v1\" \"Secret\" \"a\" \"b\" }}{{ end }}",
-			"templates/a.yaml": "a: {{ include \"h\" . }}\n"}, fail.Refused, []string{"web/templates/_h.tpl:2"}},
-		"required":        {map[string]string{"templates/a.yaml": "a: {{ required \"set host\" .Values.host }}\n"}, fail.Invalid, []string{"web/templates/a.yaml:1", "set host"}},
-		"fail":            {map[string]string{"templates/a.yaml": "{{ fail \"use v2\" }}\n"}, fail.Invalid, []string{"use v2"}},
-		"no YAML":         {map[string]string{"templates/a.yaml": "a: [\n"}, fail.Invalid, []string{"web/templates/a.yaml"}},
-		"no name":         {map[string]string{"templates/a.yaml": "apiVersion: v1\nkind: Secret\n"}, fail.Invalid, []string{"web/templates/a.yaml", "metadata.name"}},
-		"random":          {map[string]string{"templates/a.yaml": "apiVersion: v1\nkind: Secret\nmetadata: {name: x}\nstringData: {p: {{ randAlphaNum 20 }}}\n"}, fail.Refused, []string{"web/templates/a.yaml", "each time"}},
-		"hook":            {map[string]string{"templates/a.yaml": "apiVersion: batch/v1\nkind: Job\nmetadata: {name: bye, annotations: {helm.sh/hook: pre-delete}}\n"}, fail.Refused, []string{"Job bye", "pre-delete"}},
-		"weight":          {map[string]string{"templates/a.yaml": "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j, annotations: {helm.sh/hook: pre-install, helm.sh/hook-weight: soon}}\n"}, fail.Invalid, []string{"soon", "Job j"}},
-		"schema":          {map[string]string{"values.yaml": "port: x\nmode: a\n", "values.schema.json": `{"properties":{"port":{"type":"integer"},"mode":{"enum":["b"]}}}`}, fail.Invalid, []string{"values.schema.json", "port", "want integer", "mode"}},
-		"schema fetches":  {map[string]string{"values.schema.json": `{"$ref":"http://127.0.0.1:1/x"}`}, fail.Invalid, []string{"may not read"}},
-		"library":         {map[string]string{"Chart.yaml": meta + "type: library\n"}, fail.Invalid, []string{"library"}},
-		"other release":   {map[string]string{"Chart.yaml": meta + "kubeVersion: \"<1.20.0\"\n"}, fail.Invalid, []string{"v1.37.2", "<1.20.0"}},
-		"no dependencies": {map[string]string{"Chart.yaml": meta + "dependencies: [{name: redis, version: 1.0.0, repository: x}]\n"}, fail.Invalid, []string{"redis", "helm dependency build"}},
-		"other version":   {map[string]string{}, fail.Invalid, []string{"1.2.0", "not 9"}},
+		"required":         {map[string]string{"templates/a.yaml": "a: {{ required \"set host\" .Values.host }}\n"}, fail.Invalid, []string{"web/templates/a.yaml:1", "set host"}},
+		"fail":             {map[string]string{"templates/a.yaml": "{{ fail \"use v2\" }}\n"}, fail.Invalid, []string{"use v2"}},
+		"no YAML":          {map[string]string{"templates/a.yaml": "a: [\n"}, fail.Invalid, []string{"web/templates/a.yaml"}},
+		"no name":          {map[string]string{"templates/a.yaml": "apiVersion: v1\nkind: Secret\n"}, fail.Invalid, []string{"web/templates/a.yaml", "metadata.name"}},
+		"random":           {map[string]string{"templates/a.yaml": "apiVersion: v1\nkind: Secret\nmetadata: {name: x}\nstringData: {p: {{ randAlphaNum 20 }}}\n"}, fail.Refused, []string{"web/templates/a.yaml", "each time"}},
+		"hook":             {map[string]string{"templates/a.yaml": "apiVersion: batch/v1\nkind: Job\nmetadata: {name: bye, annotations: {helm.sh/hook: pre-instal}}\n"}, fail.Refused, []string{"Job bye", "hook pre-instal, which"}},
+		"weight":           {map[string]string{"templates/a.yaml": "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j, annotations: {helm.sh/hook: pre-install, helm.sh/hook-weight: soon}}\n"}, fail.Invalid, []string{"soon", "Job j"}},
+		"schema":           {map[string]string{"values.yaml": "port: x\nmode: a\n", "values.schema.json": `{"properties":{"port":{"type":"integer"},"mode":{"enum":["b"]}}}`}, fail.Invalid, []string{"values.schema.json", "port", "want integer", "mode"}},
+		"schema fetches":   {map[string]string{"values.schema.json": `{"$ref":"http://127.0.0.1:1/x"}`}, fail.Invalid, []string{"may not read"}},
+		"library":          {map[string]string{"Chart.yaml": meta + "type: library\n"}, fail.Invalid, []string{"library"}},
+		"other release":    {map[string]string{"Chart.yaml": meta + "kubeVersion: \"<1.20.0\"\n"}, fail.Invalid, []string{"v1.37.2", "<1.20.0"}},
+		"no dependencies":  {map[string]string{"Chart.yaml": meta + "dependencies: [{name: redis, version: 1.0.0, repository: x}]\n"}, fail.Invalid, []string{"redis", "helm dependency build"}},
+		"other version":    {map[string]string{}, fail.Invalid, []string{"1.2.0", "not 9"}},
 	} {
 		r := release()
 		if name == "other version" {

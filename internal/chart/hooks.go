@@ -32,7 +32,10 @@ func Due(hooks []Hook, install bool) []Hook {
 	return slices.DeleteFunc(slices.Clone(hooks), func(h Hook) bool { return install && !h.Install || !install && !h.Upgrade })
 }
 
-// addHook puts an object where its hook belongs. Test hooks are left out, unknown ones refused.
+// unrun are the events of hooks that a plan does not have: a set that leaves the document leaves without its chart, and nothing is rolled back.
+var unrun = []string{"pre-delete", "post-delete", "pre-rollback", "post-rollback"}
+
+// addHook puts an object where its hook belongs. Hooks of tests, removals and rollbacks are left out, unknown ones refused.
 func (out *Rendered) addHook(file string, u *unstructured.Unstructured) error {
 	h := Hook{Object: u, Keep: !strings.Contains(u.GetAnnotations()[annotationDelete], "hook-succeeded")}
 	if w := strings.TrimSpace(u.GetAnnotations()[annotationWeight]); w != "" {
@@ -43,7 +46,7 @@ func (out *Rendered) addHook(file string, u *unstructured.Unstructured) error {
 		h.Weight = n
 	}
 	before, after, test := h, h, false
-	var others []string
+	var others, skipped []string
 	for event := range strings.SplitSeq(u.GetAnnotations()[annotationHook], ",") {
 		switch event = strings.TrimSpace(event); event {
 		case "pre-install":
@@ -58,12 +61,19 @@ func (out *Rendered) addHook(file string, u *unstructured.Unstructured) error {
 			test = true
 		case "":
 		default:
+			if slices.Contains(unrun, event) {
+				skipped = append(skipped, event)
+				continue
+			}
 			others = append(others, event)
 		}
 	}
 	early, late := before.Install || before.Upgrade, after.Install || after.Upgrade
+	if len(skipped) > 0 {
+		out.Unrun = append(out.Unrun, manifest.Name(u)+" ("+strings.Join(skipped, ", ")+")")
+	}
 	switch {
-	case !early && !late && !test:
+	case !early && !late && !test && len(skipped) == 0:
 		return fail.New(fail.Refused, "%s is a hook %s, which has no place in a plan", manifest.Name(u), strings.Join(others, ", ")).At(file).
 			Do("switch it off by the chart's values; pre-install, pre-upgrade, post-install and post-upgrade are run")
 	case !early && !late:

@@ -1,19 +1,15 @@
 package chart
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
 
 	v2 "helm.sh/helm/v4/pkg/chart/v2"
 	"helm.sh/helm/v4/pkg/strvals"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
 	"github.com/naupegos/naupegos/internal/fail"
@@ -35,7 +31,7 @@ type Look struct {
 	LookedUp  []string // objects of the cluster that templates look up; each lookup returned nothing
 }
 
-// LookInto renders a chart to see what is in it. It accepts charts that Render refuses: with random values, hooks of all events, or lookups.
+// LookInto renders a chart to see what is in it. It accepts charts that Render refuses: with random values and unknown hooks.
 func LookInto(files map[string][]byte, r Release) (Look, error) {
 	c, err := load(files)
 	if err != nil {
@@ -52,12 +48,7 @@ func LookInto(files map[string][]byte, r Release) (Look, error) {
 		return Look{}, err
 	}
 	var asked []string
-	texts, err := render(c, values, r, func(_, kind, namespace, name string) (map[string]any, error) {
-		if object := kind + " " + manifest.Key(namespace, name); !slices.Contains(asked, object) {
-			asked = append(asked, object)
-		}
-		return map[string]any{}, nil
-	}, false)
+	texts, err := render(c, values, r, findNothing(&asked), false)
 	if err != nil {
 		return Look{}, err
 	}
@@ -83,15 +74,11 @@ func listed(c *v2.Chart) string {
 
 // read splits a rendered file.
 func (l *Look) read(name, text string) error {
-	r := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(text)))
-	for {
-		doc, err := r.Read()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fail.Wrap(fail.Invalid, err, "read the rendered template").At(name)
-		}
+	docs, err := manifest.Documents([]byte(text))
+	if err != nil {
+		return fail.Wrap(fail.Invalid, err, "read the rendered template").At(name)
+	}
+	for _, doc := range docs {
 		raw, err := yaml.YAMLToJSON(doc)
 		if err != nil {
 			return fail.Wrap(fail.Invalid, err, "read the rendered template").At(name)
@@ -117,6 +104,7 @@ func (l *Look) read(name, text string) error {
 			Test:  onlyTest(m.Annotations[annotationHook]), JSON: raw,
 		})
 	}
+	return nil
 }
 
 // onlyTest reports whether a hook has test events alone.

@@ -164,7 +164,7 @@ func (c *Cluster) planWarnings(o *observe.Observed) []string {
 	if newer := c.NewerBundle(); newer != "" {
 		all = append(all, newer)
 	}
-	all = append(all, setImages(c)...)
+	all = append(append(all, setImages(c)...), leftNotes(o)...)
 	for _, obstacle := range o.Obstacles {
 		all = append(all, "before the upgrade is finished: "+obstacle)
 	}

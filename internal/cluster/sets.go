@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/naupegos/naupegos/internal/chart"
@@ -62,6 +63,16 @@ func (a *applying) planSets() error {
 		a.addSet(s, a.setSteps(s, seen, r), needs)
 	}
 	return nil
+}
+
+// leftNotes names the fields of sets that are left to other programs.
+func leftNotes(o *observe.Observed) (out []string) {
+	for _, key := range slices.Sorted(maps.Keys(o.Sets)) {
+		if seen := o.Sets[key]; seen != nil && len(seen.Finding.Left) > 0 {
+			out = append(out, objects.SetTitle(key)+" leaves to other programs what they changed after it: "+list(seen.Finding.Left))
+		}
+	}
+	return out
 }
 
 // addSet adds the steps of a set. Without a pod network of ours, a set that needs no other one is applied as soon as the API answers: nodes become Ready when the

@@ -110,10 +110,14 @@ func TestSharedSets(t *testing.T) {
 	}
 	testkit.Must(t, apply(sharedSet))
 	patch("tuner", "3")
-	if f := examine(sharedSet); f.Clean() || !strings.Contains(lines(f), "data.a (tuner)") {
-		t.Errorf("after another program's change:\n%s", lines(f))
+	if f := examine(sharedSet); !f.Clean() || strings.Join(f.Left, "") != "ConfigMap shop/conf data.a (tuner)" {
+		t.Errorf("after another program's change: %v\n%s", f.Left, lines(f))
 	}
-	wantFail(t, apply(sharedSet), fail.Conflict, "data.a (tuner)")
+	changed := strings.Replace(sharedSet, `{a: "1"}`, `{a: "4"}`, 1)
+	if f := examine(changed); f.Clean() || !strings.Contains(lines(f), "data.a (tuner)") {
+		t.Errorf("the set changes what another program changed:\n%s", lines(f))
+	}
+	wantFail(t, apply(changed), fail.Conflict, "data.a (tuner)")
 	o.Force = true
 	testkit.Must(t, apply(sharedSet))
 	o.Force = false
@@ -174,7 +178,8 @@ func TestSharedSets(t *testing.T) {
 		name string
 		test func(*testing.T, *Client)
 	}{
-		{"volumes of owners", volumesOfOwners}, {"copied labels", copiedLabels}, {"autoscaling", replicasStay}, {"partial discovery", partialDiscovery},
+		{"volumes of owners", volumesOfOwners}, {"copied labels", copiedLabels}, {"autoscaling", replicasStay}, {"partial discovery", partialDiscovery}, {"removed definitions", definitionsGo},
+		{"later decisions", laterDecisions}, {"stray defaults", strayDefaults}, {"edited addons", editedAddons}, {"own webhook", ownWebhook},
 	} {
 		t.Run(more.name, func(t *testing.T) { more.test(t, c) })
 	}

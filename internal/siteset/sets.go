@@ -51,6 +51,7 @@ func (s *Set) OptionsOf(r chart.Rendered) (objects.Options, error) {
 	}
 	o, err := s.Options(), error(nil)
 	o.Hooks, err = manifest.DigestAll(hooks)
+	o.Unrun = r.Unrun
 	return o, err
 }
 

@@ -16,6 +16,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/naupegos/naupegos/internal/bundle"
@@ -73,6 +74,7 @@ func TestAddons(t *testing.T) {
 		t.Logf("proven: %s", name)
 	}
 	r.servesMetrics(t)
+	r.mendsAddon(t)
 	r.balances(t, dns)
 
 	var without []string
@@ -84,6 +86,22 @@ func TestAddons(t *testing.T) {
 		r.leavesNothing(t, a.name)
 	}
 	r.destroy()
+}
+
+// mendsAddon asserts that an edit by hand of an addon is shown and taken back.
+func (r *rig) mendsAddon(t *testing.T) {
+	t.Helper()
+	deployments := r.clientset(time.Minute).AppsV1().Deployments("kube-system")
+	_, err := deployments.Patch(t.Context(), catalogue.MetricsServer, types.StrategicMergePatchType, []byte(`{"spec":{"template":{"metadata":{"labels":{"app.kubernetes.io/name":"metrics-server"}},"spec":{"priorityClassName":""}}}}`),
+		metav1.PatchOptions{FieldManager: "kubectl-edit"})
+	testkit.Must(t, err)
+	if diff := r.must(2, "diff", "-f", r.file); !strings.Contains(diff.stdout, "spec.template.spec.priorityClassName") {
+		t.Errorf("the edit is not shown: %v", diff)
+	}
+	r.apply()
+	if d := testkit.Value(deployments.Get(t.Context(), catalogue.MetricsServer, metav1.GetOptions{}))(t); d.Spec.Template.Spec.PriorityClassName == "" {
+		t.Error("the edit is still there")
+	}
 }
 
 // servesMetrics reads the metrics of the machines, and of the API's objects, through the API.
@@ -146,29 +164,46 @@ func (r *rig) balances(t *testing.T, dns nameserver) {
 	until(t, 2*time.Minute*slower, time.Second, func() error { return dns.has(t, "web."+tsigZone, "") })
 }
 
-// leavesNothing asserts that no object of an addon is left.
+// leavesNothing asserts that no object of an addon is left, of all kinds that the API lists, and none in its namespace.
 func (r *rig) leavesNothing(t *testing.T, addon string) {
 	t.Helper()
-	get := r.clientset(time.Minute).RESTClient()
+	set := r.clientset(time.Minute)
 	until(t, 2*time.Minute*slower, time.Second, func() error {
-		for _, path := range []string{"/api/v1/pods", "/api/v1/services", "/api/v1/serviceaccounts", "/api/v1/configmaps", "/api/v1/namespaces", "/apis/apps/v1/deployments",
-			"/apis/apps/v1/daemonsets", "/apis/rbac.authorization.k8s.io/v1/clusterroles", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
-			"/apis/rbac.authorization.k8s.io/v1/roles", "/apis/rbac.authorization.k8s.io/v1/rolebindings", "/apis/storage.k8s.io/v1/storageclasses",
-			"/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "/apis/apiregistration.k8s.io/v1/apiservices"} {
-			raw, err := get.Get().AbsPath(path).Param("labelSelector", "naupegos.dev/addon="+addon).DoRaw(t.Context())
-			if err != nil {
-				return err
-			}
-			var list struct {
-				Items []struct{ Metadata metav1.ObjectMeta }
-			}
-			if err := json.Unmarshal(raw, &list); err != nil {
-				return err
-			}
-			if len(list.Items) > 0 {
-				return fmt.Errorf("%s of %s is left among %s", list.Items[0].Metadata.Name, addon, path)
+		lists, err := set.Discovery().ServerPreferredResources()
+		if err != nil {
+			return err
+		}
+		for _, l := range lists {
+			for _, kind := range l.APIResources {
+				if !slices.Contains(kind.Verbs, "list") || !slices.Contains(kind.Verbs, "delete") { // such as metrics of pods
+					continue
+				}
+				path := "/apis/" + l.GroupVersion + "/" + kind.Name
+				if !strings.Contains(l.GroupVersion, "/") {
+					path = "/api/" + l.GroupVersion + "/" + kind.Name
+				}
+				raw, err := set.RESTClient().Get().AbsPath(path).DoRaw(t.Context())
+				if err != nil {
+					return err
+				}
+				var list struct {
+					Items []struct{ Metadata metav1.ObjectMeta }
+				}
+				if err := json.Unmarshal(raw, &list); err != nil {
+					return err
+				}
+				for _, o := range list.Items {
+					if m := o.Metadata; m.Labels["naupegos.dev/addon"] == addon || kind.Name != "events" && remains(m, addon) {
+						return fmt.Errorf("%s of %s is left among %s", strings.TrimPrefix(m.Namespace+"/"+m.Name, "/"), addon, path)
+					}
+				}
 			}
 		}
 		return nil
 	})
+}
+
+// remains reports whether an object is in a namespace that is an addon's alone.
+func remains(m metav1.ObjectMeta, addon string) bool {
+	return m.Namespace == map[string]string{catalogue.MetalLB: "metallb-system", catalogue.CertManager: "cert-manager", catalogue.ExternalDNS: "external-dns"}[addon] && m.Namespace != ""
 }

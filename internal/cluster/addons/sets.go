@@ -108,6 +108,15 @@ func (c *Addons) SetStep(s *siteset.Set, seen *observe.SeenSet, install, hooked 
 	for _, why := range seen.Finding.Refused {
 		step.Details = append(step.Details, outlook+why)
 	}
+	for _, object := range seen.LookedUp {
+		step.Details = append(step.Details, "its templates look up "+object+", and find nothing: charts are rendered without access to the cluster")
+	}
+	for _, hook := range seen.Unrun {
+		step.Details = append(step.Details, "its hook "+hook+" is not run")
+	}
+	for _, lock := range seen.Locks {
+		step.Details = append(step.Details, "its "+lock+": exclude kube-system by its namespaceSelector, or set failurePolicy: Ignore")
+	}
 	giveUp(step, seen.Volumes, seen.Defined)
 	return step
 }
@@ -390,6 +399,9 @@ func (c *Addons) RemoveSetStep(s observe.SurplusSet) *plan.Step {
 	}
 	for _, name := range s.Stays {
 		step.Details = append(step.Details, "keep "+name+": its helm.sh/resource-policy is keep, or the cluster needs it")
+	}
+	for _, hook := range s.Unrun {
+		step.Details = append(step.Details, "its hook "+hook+" is not run: if the chart needs it, run it before")
 	}
 	giveUp(step, s.Volumes, s.Defined)
 	return step

@@ -168,6 +168,9 @@ func (c *Addons) RemoveAddonStep(s observe.SurplusAddon) *plan.Step {
 	if s.Name == addon.NameBindings {
 		step.Title, step.Reason = "remove the role bindings of the document", "spec.identity.bindings is empty"
 	}
+	for _, n := range s.Stays {
+		step.Details = append(step.Details, n+", which is not the addon's: the namespace stays")
+	}
 	for _, d := range s.Defined {
 		step.Consent = ConsentDefinitions
 		step.Details = append(step.Details, d+" is deleted, and these objects with it")

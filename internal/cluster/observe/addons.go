@@ -190,9 +190,13 @@ func (c *Observer) observeAddons(ctx context.Context, client *kube.Client, o *Ob
 			o.APIErr = err
 			return nil
 		}
-		if o.Addons[a.Name] = ok; !ok {
-			o.AddonFindings[a.Name] = client.Differences(ctx, manifests, c.AddonOptions(a.Name))
+		if !ok {
+			f := client.Differences(ctx, manifests, c.AddonOptions(a.Name))
+			if ok = f.Clean(); !ok {
+				o.AddonFindings[a.Name] = f
+			}
 		}
+		o.Addons[a.Name] = ok
 	}
 	if err := c.observeSurplus(ctx, client, o); err != nil {
 		o.APIErr = err
@@ -222,6 +226,9 @@ func (c *Observer) observeSurplus(ctx context.Context, client *kube.Client, o *O
 		if err != nil {
 			return err
 		}
+		if s.Stays, err = client.Occupied(ctx, all, name); err != nil {
+			return err
+		}
 		all = slices.DeleteFunc(all, func(r objects.Ref) bool { return slices.Contains(addon.OwnDefinitions, r.Name) })
 		if s.Lost, s.Defined, err = client.Lost(ctx, all); err != nil {
 			return err
@@ -237,4 +244,5 @@ type SurplusAddon struct {
 	Volumes []string // PersistentVolumes whose data stays, but that nothing deletes or mounts any more: "shop/data (pvc-1f…)"
 	Lost    []string // PersistentVolumeClaims that are deleted with it
 	Defined []string // definitions with objects of other owners, which are deleted with them
+	Stays   []string // namespaces with objects of others: "Namespace cert-manager has Secret ca"
 }

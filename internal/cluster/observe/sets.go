@@ -23,6 +23,9 @@ type SeenSet struct {
 	Moved   map[string]string // objects that another set of the document no longer has, by identity: that set
 	Heirs   map[string]string // objects that another set of the document has by now, by identity: that set
 	Adopts  string            // the Secret of the Helm release that an apply adopts; empty: none
+
+	LookedUp, Unrun []string // see chart.Rendered
+	Locks           []string // see objects.Locks
 }
 
 // Clean reports whether nothing is to be done.
@@ -37,6 +40,7 @@ type SurplusSet struct {
 	Volumes []string // volumes that would be lost with it
 	Defined []string // definitions with objects of other owners
 	Once    bool     // it was applied a single time: its objects stay
+	Unrun   []string // hooks of its removal, which are not run
 
 	Uses, Defines []string // groups of its custom resources, and of its definitions
 	Works         bool     // it has workloads
@@ -195,7 +199,7 @@ func moves(sets []*siteset.Set, placed map[string][]*unstructured.Unstructured, 
 }
 
 func (c *Observer) observeSet(ctx context.Context, client *kube.Client, s *siteset.Set, r chart.Rendered, placed []*unstructured.Unstructured, from []string) (*SeenSet, error) {
-	seen := &SeenSet{From: from, Moved: s.Moved, Heirs: s.Heirs}
+	seen := &SeenSet{From: from, Moved: s.Moved, Heirs: s.Heirs, LookedUp: r.LookedUp, Unrun: r.Unrun, Locks: objects.Locks(placed)}
 	if s.Once {
 		var err error
 		if seen.Finding, err = client.Applied(ctx, s.Options()); err != nil || seen.Finding.Known {
@@ -281,6 +285,9 @@ func (c *Observer) surplusSets(ctx context.Context, client *kube.Client, left []
 		s.Uses, s.Defines = objects.Groups(going)
 		var err error
 		if s.Volumes, s.Defined, err = client.Lost(ctx, going, pruned...); err != nil {
+			return nil, err
+		}
+		if s.Unrun, err = client.Unrun(ctx, d.key); err != nil {
 			return nil, err
 		}
 		out = append(out, s)

@@ -28,24 +28,56 @@ import (
 
 // Parse reads a stream of YAML or JSON documents and expands lists. It returns the objects in the order in which they can be created.
 func Parse(manifests []byte) ([]*unstructured.Unstructured, error) {
-	r := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(manifests)))
+	docs, err := Documents(manifests)
+	if err != nil {
+		return nil, err
+	}
 	var out []*unstructured.Unstructured
-	for n := 1; ; n++ {
-		doc, err := r.Read()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, fail.Wrap(fail.Invalid, err, "read manifest document %d", n)
-		}
+	for n, doc := range docs {
 		objects, err := parseOne(doc)
 		if err != nil {
-			return nil, fail.Wrap(fail.Invalid, err, "read manifest document %d", n)
+			return nil, fail.Wrap(fail.Invalid, err, "read manifest document %d", n+1)
 		}
 		out = append(out, objects...)
 	}
 	Sort(out)
 	return out, nil
+}
+
+// Documents splits a stream: YAML where a line begins with ---, and JSON after each value.
+func Documents(stream []byte) ([][]byte, error) {
+	r := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(stream)))
+	var out [][]byte
+	for {
+		doc, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, fail.Wrap(fail.Invalid, err, "read manifest document %d", len(out)+1)
+		}
+		if values := jsonValues(doc); len(values) > 1 {
+			out = append(out, values...)
+		} else {
+			out = append(out, doc)
+		}
+	}
+}
+
+// jsonValues returns the values of a stream of JSON; nil if it is none. A parser of YAML would read the first alone.
+func jsonValues(doc []byte) (out [][]byte) {
+	if !bytes.HasPrefix(bytes.TrimSpace(doc), []byte("{")) {
+		return nil
+	}
+	for d := json.NewDecoder(bytes.NewReader(doc)); ; {
+		var v json.RawMessage
+		if err := d.Decode(&v); errors.Is(err, io.EOF) {
+			return out
+		} else if err != nil {
+			return nil
+		}
+		out = append(out, v)
+	}
 }
 
 // Sort puts objects into the order in which they can be created.
@@ -98,10 +130,17 @@ func complete(u *unstructured.Unstructured) error {
 	if u.GetKind() == "" || u.GetAPIVersion() == "" {
 		return fmt.Errorf("an object has no apiVersion and kind")
 	}
+	meta, _ := u.Object["metadata"].(map[string]any)
+	for _, field := range []string{"name", "namespace"} { // without a namespace, the object would go to another one
+		if v := meta[field]; v != nil {
+			if _, ok := v.(string); !ok {
+				return fmt.Errorf("%s: metadata.%s is %v, not a text: put the value in quotes", u.GetKind(), field, v)
+			}
+		}
+	}
 	if u.GetName() == "" {
 		return fmt.Errorf("%s has no metadata.name", u.GetKind())
 	}
-	meta, _ := u.Object["metadata"].(map[string]any) // it has a name
 	for _, field := range []string{"uid", "resourceVersion", "generation", "managedFields", "selfLink"} {
 		delete(meta, field) // of an object that was read from a cluster
 	}
@@ -127,6 +166,11 @@ func complete(u *unstructured.Unstructured) error {
 	if data == nil && len(plain) > 0 {
 		data = map[string]any{}
 		u.Object["data"] = data
+	}
+	for _, k := range slices.Sorted(maps.Keys(data)) {
+		if _, err := base64.StdEncoding.DecodeString(data[k].(string)); err != nil {
+			return fmt.Errorf("%s: data[%s] is not base64: put plain text into stringData", Name(u), k) // cause withheld: it tells a secret's characters
+		}
 	}
 	for k, v := range plain {
 		data[k] = base64.StdEncoding.EncodeToString([]byte(v.(string)))

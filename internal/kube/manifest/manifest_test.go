@@ -51,10 +51,11 @@ items: [{apiVersion: v1, kind: Service, metadata: {name: s}}, {apiVersion: v1, k
 // TestComplete: what the API server, or we, would otherwise lose without a word.
 func TestComplete(t *testing.T) {
 	for text, want := range map[string]string{
-		"metadata: {name: x, annotations: {prometheus.io/port: 8080}}":                "ConfigMap x: metadata.annotations[prometheus.io/port] is 8080, not a text: put the value in quotes",
-		"metadata: {name: x, labels: {live: true}}":                                   "metadata.labels[live] is true",
-		"metadata: {name: x, labels: [a]}":                                            "metadata.labels is no mapping",
-		"metadata: {name: x, annotations: {a: {b: c}}}":                               "metadata.annotations[a] is not a text",
+		"metadata: {name: x, annotations: {prometheus.io/port: 8080}}": "ConfigMap x: metadata.annotations[prometheus.io/port] is 8080, not a text: put the value in quotes",
+		"metadata: {name: x, labels: {live: true}}":                    "metadata.labels[live] is true",
+		"metadata: {name: x, labels: [a]}":                             "metadata.labels is no mapping",
+		"metadata: {name: x, annotations: {a: {b: c}}}":                "metadata.annotations[a] is not a text",
+		"metadata: {name: 123}":                                        "ConfigMap: metadata.name is 123, not a text", "metadata: {name: on}": "metadata.name is true, not a text", "metadata: {name: x, namespace: 123}": "metadata.namespace is 123, not a text",
 		"metadata: {name: x}\ndata: {port: 8080}":                                     "data[port] is 8080",
 		"metadata: {name: x, annotations: {a: , b: \"8080\"}, labels: }\ndata: {k: }": "",
 	} {
@@ -89,6 +90,31 @@ func TestComplete(t *testing.T) {
 		if got := fmt.Sprint(len(objects)); err == nil && got != want || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %s objects, %v; want %s", text, got, err, want)
 		}
+	}
+}
+
+// TestStreams: forms of YAML and JSON that people and tools write keep each of their objects, with the values that kubectl reads.
+func TestStreams(t *testing.T) {
+	object := func(name string) string { return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + "}\n" }
+	inJSON := func(name string) string {
+		return `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"` + name + `"}}`
+	}
+	for what, text := range map[string]string{
+		"JSON, one a line": inJSON("a") + "\n" + inJSON("b") + "\n", "JSON without space": inJSON("a") + inJSON("b"), "JSON and YAML": inJSON("a") + "\n---\n" + object("b"),
+		"Windows": strings.ReplaceAll(object("a")+"---\n"+object("b"), "\n", "\r\n"), "byte order mark": "\ufeff---\n" + object("a") + "---\n" + object("b"),
+		"comment after a separator": object("a") + "--- # second\n" + object("b"), "ends of documents": object("a") + "...\n---\n" + object("b") + "...\n", "empty ones": "---\n# x\n---\n" + object("a") + "---\nnull\n---\n" + object("b"),
+	} {
+		objects, err := Parse([]byte(text))
+		if err != nil || len(objects) != 2 || objects[0].GetName()+objects[1].GetName() != "ab" {
+			t.Errorf("%s: %v %v", what, objects, err)
+		}
+	}
+	u := testkit.Value(Parse([]byte("apiVersion: apps/v1\nkind: Deployment\nmetadata: &m {name: a, labels: &l {a: b}}\nspec: {mode: 0644, yes: off, merged: {<<: *l, c: d}, whole: 9007199254740993}\n")))(t)[0]
+	if got := fmt.Sprint(u.Object["spec"]); got != "map[merged:map[a:b c:d] mode:420 true:false whole:9007199254740993]" {
+		t.Errorf("%s", got)
+	}
+	if _, err := Parse([]byte("apiVersion: v1\nkind: Secret\nmetadata: {name: x}\ndata: {p: hunter2!}\n")); err == nil || !strings.Contains(err.Error(), "Secret x: data[p] is not base64") || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("plain text in data: %v", err)
 	}
 }
 

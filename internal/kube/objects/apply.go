@@ -32,6 +32,8 @@ const FieldManager = "naupegos"
 const (
 	AddonLabel       = "naupegos.dev/addon"  // the addon, or the set of the document, that the object belongs to
 	DigestAnnotation = "naupegos.dev/digest" // digest of the object as it was last applied
+
+	contentAnnotation = "naupegos.dev/content" // of an addon's object: the same without metadata
 )
 
 // Options are the options of Apply.
@@ -48,6 +50,7 @@ type Options struct {
 	Helm  string
 	From  []string // sets that leave the document: this one takes their objects over
 	Hooks string   // digest of the set's hooks, for the inventory
+	Unrun []string // hooks of the set's removal, which are not run, for the inventory
 	// Moved names for objects, by identity, the set of the document from which this one takes them over, and Heirs the set that takes them from this one.
 	Moved, Heirs map[string]string
 }
@@ -104,7 +107,8 @@ func (c *Applier) ApplyObjects(ctx context.Context, objects []*unstructured.Unst
 		doing = before.Doing
 	}
 	// Recorded before anything is created, so that the next Apply knows the objects of an interrupted one.
-	if err := c.record(ctx, o, inventory{Objects: union(before.Objects, keep), Jobs: before.Jobs, Last: cmp.Or(before.Digest, before.Last), Doing: doing, Hooks: before.Hooks}); err != nil {
+	begun := inventory{Objects: union(before.Objects, keep), Jobs: before.Jobs, Last: cmp.Or(before.Digest, before.Last), Doing: doing, Hooks: before.Hooks, Unrun: before.Unrun}
+	if err := (gate{c}).unblocked(ctx, o, func() error { return c.record(ctx, o, begun) }); err != nil {
 		return result, err
 	}
 	left, err := c.unended(ctx, objects, before)
@@ -113,7 +117,7 @@ func (c *Applier) ApplyObjects(ctx context.Context, objects []*unstructured.Unst
 	}
 	for len(left) > 0 {
 		n := sameRank(left)
-		if err := c.applyRank(ctx, left[:n], o); err != nil {
+		if err := (gate{c}).unblocked(ctx, o, func() error { return c.applyRank(ctx, left[:n], o) }); err != nil {
 			return result, err
 		}
 		for _, u := range left[:n] {
@@ -132,7 +136,7 @@ func (c *Applier) ApplyObjects(ctx context.Context, objects []*unstructured.Unst
 	if err != nil {
 		return result, err
 	}
-	return result, c.record(ctx, o, inventory{Digest: digest, Objects: keep, Jobs: jobs, Hooks: o.Hooks})
+	return result, c.record(ctx, o, inventory{Digest: digest, Objects: keep, Jobs: jobs, Hooks: o.Hooks, Unrun: o.Unrun})
 }
 
 func sameRank(objects []*unstructured.Unstructured) int {
@@ -169,10 +173,17 @@ func marked(u *unstructured.Unstructured, addon string) (*unstructured.Unstructu
 	if err != nil {
 		return nil, err
 	}
+	bare := u.DeepCopy()
+	delete(bare.Object, "metadata")
+	content, err := manifest.Digest(bare)
+	if err != nil {
+		return nil, err
+	}
 	u = u.DeepCopy()
 	u.SetAnnotations(with(u.GetAnnotations(), DigestAnnotation, digest))
 	if addon != "" {
 		u.SetLabels(with(u.GetLabels(), AddonLabel, addon))
+		u.SetAnnotations(with(u.GetAnnotations(), contentAnnotation, content))
 	}
 	return u, nil
 }

@@ -2,6 +2,7 @@ package objects
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
 	"github.com/naupegos/naupegos/internal/fail"
@@ -26,6 +28,7 @@ import (
 type Finding struct {
 	Deltas  []delta.Delta
 	Refused []string // why Apply will refuse objects, one a line; only of sets that are Shared
+	Left    []string // fields that other programs changed since this very set was applied, and that Apply leaves to them; only of sets that are Shared
 	Pruned  []Ref    // objects that the set no longer has
 	Same    bool     // the inventory records these very objects
 	Mending bool     // an apply of these very objects, which had been applied before, was interrupted
@@ -64,7 +67,7 @@ func (c *Applier) Differences(ctx context.Context, manifests []byte, o Options) 
 // Examine compares a set with the cluster, and foresees by dry runs what Apply would change and refuse.
 func (c *Applier) Examine(ctx context.Context, wanted []*unstructured.Unstructured, o Options) (Finding, error) {
 	var f Finding
-	found, refused, wrong := make([][]delta.Delta, len(wanted)), make([]string, len(wanted)), make([]error, len(wanted))
+	found, left, refused, wrong := make([][]delta.Delta, len(wanted)), make([][]rival, len(wanted)), make([]string, len(wanted)), make([]error, len(wanted))
 	inv, err := c.inventory(ctx, o.Addon)
 	if err != nil {
 		return f, err
@@ -73,7 +76,7 @@ func (c *Applier) Examine(ctx context.Context, wanted []*unstructured.Unstructur
 	g.SetLimit(parallel)
 	for i, u := range wanted {
 		g.Go(func() error {
-			deltas, err := c.compare(gctx, u, o, inv)
+			deltas, theirs, err := c.compare(gctx, u, o, inv)
 			if o.Shared && fail.KindOf(err) == fail.Invalid {
 				wrong[i] = err
 				return nil
@@ -85,7 +88,7 @@ func (c *Applier) Examine(ctx context.Context, wanted []*unstructured.Unstructur
 			} else if err != nil {
 				deltas = []delta.Delta{unknown(manifest.Name(u), err)}
 			}
-			found[i] = deltas
+			found[i], left[i] = deltas, theirs
 			return nil
 		})
 	}
@@ -99,6 +102,9 @@ func (c *Applier) Examine(ctx context.Context, wanted []*unstructured.Unstructur
 		}
 	}
 	for i, u := range wanted {
+		if len(left[i]) > 0 {
+			f.Left = append(f.Left, manifest.Name(u)+" "+list(left[i]))
+		}
 		switch {
 		case wrong[i] == nil:
 		case redefined[u.GroupVersionKind().GroupKind()]:
@@ -159,62 +165,80 @@ func unknown(name string, err error) delta.Delta {
 	return delta.Delta{Kind: "object", Name: name, Action: "update", Why: "its fields can't be compared: " + err.Error()}
 }
 
-// compare compares one object with the API server's dry run of it.
-func (c *Applier) compare(ctx context.Context, u *unstructured.Unstructured, o Options, inv inventory) ([]delta.Delta, error) {
-	name := manifest.Name(u)
+// compare compares one object with the API server's dry run of it. left are fields that an apply leaves to other programs.
+func (c *Applier) compare(ctx context.Context, u *unstructured.Unstructured, o Options, inv inventory) (deltas []delta.Delta, left []rival, err error) {
 	r, err := c.resource(ctx, refOf(u))
 	if meta.IsNoMatchError(err) && o.Shared {
 		if err := c.unserved(u); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	if meta.IsNoMatchError(err) {
-		return created(u)
+		deltas, err = created(u)
+		return deltas, nil, err
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	for range tries {
+		deltas, left, err = c.compareWith(ctx, r, u, o, inv)
+		if !errors.Is(err, errChanged) {
+			return deltas, left, err
+		}
+	}
+	return deltas, left, nil
+}
+
+// errChanged says that the live object changed while it was compared: what a controller changed would look like a difference.
+var errChanged = errors.New("it changed while it was compared")
+
+func (c *Applier) compareWith(ctx context.Context, r dynamic.ResourceInterface, u *unstructured.Unstructured, o Options, inv inventory) (deltas []delta.Delta, left []rival, err error) {
+	name := manifest.Name(u)
 	live, err := r.Get(ctx, u.GetName(), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) && inv.ran(u) {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if apierrors.IsNotFound(err) {
 		if err := c.foreseeNew(ctx, r, u, o); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		return created(u)
+		deltas, err = created(u)
+		return deltas, nil, err
 	}
 	if err != nil {
-		return nil, answer.Error(ctx, err, "get %s", name).At(c.Host)
+		return nil, nil, answer.Error(ctx, err, "get %s", name).At(c.Host)
 	}
 	if o.Shared && live.GetDeletionTimestamp() != nil {
 		if owner, err := c.owner(ctx, live, o); err == nil && owner == "" {
-			return []delta.Delta{{Kind: "object", Name: name, Action: "create", Why: reason(leaving(live))}}, nil
+			return []delta.Delta{{Kind: "object", Name: name, Action: "create", Why: reason(leaving(live))}}, nil, nil
 		}
 	}
-	want := u.DeepCopy()
-	if o.Addon != "" {
-		want.SetLabels(with(want.GetLabels(), AddonLabel, o.Addon))
+	want, err := marked(u, o.Addon)
+	if err != nil {
+		return nil, nil, err
 	}
 	dry := metav1.ApplyOptions{FieldManager: FieldManager, Force: true, DryRun: []string{metav1.DryRunAll}}
 	if o.Shared {
-		want, err = c.applyTo(ctx, r, want, live, o, dry)
+		want, left, err = c.applyTo(ctx, r, want, live, o, dry)
 	} else {
 		want, err = r.Apply(ctx, u.GetName(), want, dry)
 	}
 	if o.Shared && answer.Immutable(err) {
 		if refused := replacement(u, live, err); refused != nil {
-			return nil, refused
+			return nil, nil, refused
 		}
-		return []delta.Delta{{Kind: "object", Name: name, Action: "update", Why: "a field that never changes differs (" + told(err) + "): it is deleted and made again"}}, nil
+		return []delta.Delta{{Kind: "object", Name: name, Action: "update", Why: "a field that never changes differs (" + told(err) + "): it is deleted and made again"}}, nil, nil
 	}
 	if o.Shared && refusal(err) != nil {
-		return nil, refusal(err)
+		return nil, nil, refusal(err)
 	}
 	if err != nil {
-		return nil, answer.Error(ctx, err, "foresee %s", name).At(c.Host)
+		return nil, nil, answer.Error(ctx, err, "foresee %s", name).At(c.Host)
 	}
-	return delta.Tree("object", name, essence(live), essence(want), secretOf(u)), nil
+	if want.GetResourceVersion() != live.GetResourceVersion() {
+		err = errChanged
+	}
+	return delta.Tree("object", name, essence(live), essence(want), secretOf(u)), left, err
 }
 
 // Unowned returns fail.Conflict if an object belongs to something else than the set of the options. It tries no change: hooks that run before the set's
@@ -299,6 +323,7 @@ func essence(u *unstructured.Unstructured) map[string]any {
 	}
 	annotations := out.GetAnnotations()
 	delete(annotations, DigestAnnotation)
+	delete(annotations, contentAnnotation)
 	delete(annotations, lastApplied)
 	if out.SetAnnotations(annotations); len(annotations) == 0 {
 		unstructured.RemoveNestedField(out.Object, "metadata", "annotations")

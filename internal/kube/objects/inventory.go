@@ -1,7 +1,6 @@
 package objects
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -42,10 +41,11 @@ func (r Ref) String() string { return ref(r).String() }
 
 // inventory lists the objects of an addon. It is stored in a ConfigMap of kube-system.
 type inventory struct {
-	Digest  string // of the manifests applied last; empty while an apply is unfinished
-	Last    string // while one is unfinished: of the manifests that were applied completely before
-	Doing   string // while one is unfinished: of its manifests
-	Hooks   string // digest of the hooks as of the manifests applied last; empty: not recorded
+	Digest  string   // of the manifests applied last; empty while an apply is unfinished
+	Last    string   // while one is unfinished: of the manifests that were applied completely before
+	Doing   string   // while one is unfinished: of its manifests
+	Hooks   string   // digest of the hooks as of the manifests applied last; empty: not recorded
+	Unrun   []string // hooks of the set's removal, which are not run
 	Objects []ref
 	Once    bool              // the set is applied a single time
 	Jobs    map[string]string // the digests of Jobs that the cluster deletes when they have ended, by identity, as applied last
@@ -121,6 +121,7 @@ func (c *Applier) inventory(ctx context.Context, addon string) (inventory, error
 	}
 	inv.Digest, inv.Once = cm.Data["digest"], cm.Data["mode"] == "once"
 	inv.Last, inv.Doing, inv.Hooks = cm.Data["last"], cm.Data["doing"], cm.Data["hooks"]
+	inv.Unrun = slices.DeleteFunc(strings.Split(cm.Data["unrun"], "\n"), func(s string) bool { return s == "" })
 	err = json.Unmarshal([]byte(cm.Data["objects"]), &inv.Objects)
 	if jobs := cm.Data["jobs"]; jobs != "" && err == nil {
 		err = json.Unmarshal([]byte(jobs), &inv.Jobs)
@@ -142,7 +143,7 @@ func (c *Applier) record(ctx context.Context, o Options, inv inventory) error {
 		return fmt.Errorf("inventory of addon %s: %w", addon, err)
 	}
 	data := map[string]string{"digest": inv.Digest, "objects": string(raw)}
-	for key, value := range map[string]string{"last": inv.Last, "doing": inv.Doing, "hooks": inv.Hooks} {
+	for key, value := range map[string]string{"last": inv.Last, "doing": inv.Doing, "hooks": inv.Hooks, "unrun": strings.Join(inv.Unrun, "\n")} {
 		if value != "" {
 			data[key] = value
 		}
@@ -190,6 +191,12 @@ func (c *Applier) Inventory(ctx context.Context, addon string) ([]Ref, error) {
 	return out, err
 }
 
+// Unrun lists the hooks of a set's removal, which are not run.
+func (c *Applier) Unrun(ctx context.Context, addon string) ([]string, error) {
+	inv, err := c.inventory(ctx, addon)
+	return inv.Unrun, err
+}
+
 // Groups returns the API groups of the custom resources among objects, and the groups that definitions among them define.
 func Groups(all []Ref) (uses, defines []string) {
 	for _, r := range all {
@@ -230,18 +237,33 @@ func (c *Applier) Addons(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
-// intact reports whether the subjects of a role binding are unedited: an editor of a field becomes its manager. For other kinds it returns true, because controllers edit them as
-// a matter of course.
-func intact(o *metav1.PartialObjectMetadata) bool {
+// intact reports whether an object still has all fields as they were applied: who changes a field becomes its manager.
+func intact(o *metav1.PartialObjectMetadata, wanted *unstructured.Unstructured) bool {
 	for _, m := range o.ManagedFields {
-		if m.Manager == FieldManager && m.Operation == metav1.ManagedFieldsOperationApply && m.FieldsV1 != nil && strings.HasSuffix(o.Kind, "RoleBinding") {
-			return bytes.Contains(m.FieldsV1.Raw, []byte(`"f:subjects"`))
+		if m.Manager != FieldManager || m.Operation != metav1.ManagedFieldsOperationApply || m.Subresource != "" || m.FieldsV1 == nil {
+			continue
 		}
+		var fields map[string]any
+		if json.Unmarshal(m.FieldsV1.Raw, &fields) != nil {
+			return false
+		}
+		said := wanted.DeepCopy().Object
+		for _, name := range []string{"apiVersion", "kind", "status"} {
+			delete(said, name)
+		}
+		if meta, ok := said["metadata"].(map[string]any); ok {
+			delete(meta, "name")
+			delete(meta, "namespace")
+			if len(meta) == 0 {
+				delete(said, "metadata")
+			}
+		}
+		return covers(fields, said)
 	}
 	return true
 }
 
-// sameKind reports whether all the given objects, which are of one kind, exist with their digests.
+// sameKind reports whether all the given objects, which are of one kind, exist with their digests, and unedited if they belong to an addon.
 func (c *Applier) sameKind(ctx context.Context, objects []*unstructured.Unstructured, addon string) (bool, error) {
 	m, err := c.Mapping(ctx, objects[0].GetAPIVersion(), objects[0].GetKind())
 	if meta.IsNoMatchError(err) {
@@ -251,16 +273,14 @@ func (c *Applier) sameKind(ctx context.Context, objects []*unstructured.Unstruct
 		return false, err
 	}
 	r := c.Meta.Resource(m.Resource)
-	there := map[string]string{}
+	there := map[string]metav1.PartialObjectMetadata{}
 	if addon != "" {
 		list, err := r.Namespace(corev1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: AddonLabel + "=" + addon})
 		if err != nil {
 			return false, answer.Error(ctx, err, "list %s of addon %s", m.Resource.Resource, addon).At(c.Host)
 		}
 		for _, o := range list.Items {
-			if intact(&o) {
-				there[manifest.Key(o.Namespace, o.Name)] = o.Annotations[DigestAnnotation]
-			}
+			there[manifest.Key(o.Namespace, o.Name)] = o
 		}
 	}
 	for _, u := range objects {
@@ -278,12 +298,11 @@ func (c *Applier) sameKind(ctx context.Context, objects []*unstructured.Unstruct
 			if err != nil && !apierrors.IsNotFound(err) {
 				return false, answer.Error(ctx, err, "get %s", manifest.Name(u)).At(c.Host)
 			}
-			known = err == nil
-			if known {
-				have = o.Annotations[DigestAnnotation]
+			if known = err == nil; known {
+				have = *o
 			}
 		}
-		if !known || have != want {
+		if !known || have.Annotations[DigestAnnotation] != want || addon != "" && !intact(&have, u) {
 			return false, nil
 		}
 	}

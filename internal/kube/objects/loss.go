@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/naupegos/naupegos/internal/kube/answer"
-	"github.com/naupegos/naupegos/internal/kube/manifest"
 )
 
 // Lost lists what a removal of objects destroys besides them: volumes, also those that the garbage collector deletes with their owners, and objects of other
@@ -28,7 +27,7 @@ func (c *Applier) Lost(ctx context.Context, going []Ref, before ...Ref) (volumes
 		case "PersistentVolumeClaim", "PersistentVolume":
 			volumes = append(volumes, ref(r).String())
 		case "CustomResourceDefinition":
-			others, err := c.objectsOf(ctx, ref(r), x.known)
+			others, err := c.othersOf(ctx, ref(r), x.known)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -44,35 +43,19 @@ func (c *Applier) Lost(ctx context.Context, going []Ref, before ...Ref) (volumes
 	return append(volumes, more...), definitions, err
 }
 
-// objectsOf lists the objects of a definition that the removal does not include.
-func (c *Applier) objectsOf(ctx context.Context, r ref, gone map[string]fate) ([]ref, error) {
-	ri, err := c.held(ctx, r)
+// othersOf lists the objects of a definition that the removal does not include.
+func (c *Applier) othersOf(ctx context.Context, r ref, gone map[string]fate) ([]ref, error) {
+	m, err := ends{c}.defined(ctx, r)
+	if err != nil || m == nil {
+		return nil, err
+	}
+	list, err := ends{c}.objectsOf(ctx, m)
 	if err != nil {
 		return nil, err
 	}
-	d, err := ri.Get(ctx, r.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, answer.Error(ctx, err, "get %s", r).At(c.Host)
-	}
-	gk, _ := manifest.Defines(d)
-	m, err := c.Mapper.RESTMapping(gk)
-	if meta.IsNoMatchError(err) {
-		return nil, nil // it was never served
-	}
-	if err != nil {
-		return nil, answer.Error(ctx, err, "find the kind %s", gk.Kind).At(c.Host)
-	}
-	list, err := c.Meta.Resource(m.Resource).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, answer.Error(ctx, err, "list %s", m.Resource.Resource).At(c.Host)
-	}
 	var out []ref
-	for _, o := range list.Items {
-		r := ref{APIVersion: m.GroupVersionKind.GroupVersion().String(), Kind: gk.Kind, Namespace: o.Namespace, Name: o.Name}
-		if !gone[r.identity()].goes {
+	for i := range list {
+		if r := refTo(m, &list[i]); !gone[r.identity()].goes {
 			out = append(out, r)
 		}
 	}

@@ -3,6 +3,7 @@ package objects
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -57,8 +58,8 @@ func (c *Applier) Place(ctx context.Context, all []*unstructured.Unstructured, n
 }
 
 // occupied names an object of a namespace that outlives the objects that go with the set; "" if there is none. It leaves out objects that Kubernetes puts into
-// each namespace, and objects whose owners go.
-func (c *Applier) occupied(ctx context.Context, namespace, addon string, going []ref) (string, error) {
+// each namespace, and objects whose owners go. foreseen: the definitions among them will be gone by then, and their objects with them.
+func (c *Applier) occupied(ctx context.Context, namespace, addon string, going []ref, foreseen bool) (string, error) {
 	lists, err := c.Set.Discovery().ServerPreferredResources()
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
 		return "", answer.Error(ctx, err, "ask which resources the API serves").At(c.Host)
@@ -84,7 +85,7 @@ func (c *Applier) occupied(ctx context.Context, namespace, addon string, going [
 				slices.Contains([]string{"events", "endpoints", "endpointslices", "leases"}, r.Name) || gv.Group == "metrics.k8s.io" {
 				continue
 			}
-			if gone, err := c.undefined(ctx, r.Name+"."+gv.Group, x.known); err != nil || gone {
+			if gone, err := c.undefined(ctx, definition(r.Name+"."+gv.Group), x.known, foreseen); err != nil || gone {
 				if err != nil {
 					return "", err
 				}
@@ -111,17 +112,39 @@ func (c *Applier) occupied(ctx context.Context, namespace, addon string, going [
 	return "", nil
 }
 
-// undefined reports whether a definition is among the objects that go and is gone, or going, in the cluster: its objects go with it.
-func (c *Applier) undefined(ctx context.Context, name string, known map[string]fate) (bool, error) {
-	r := ref{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition", Name: name}
-	if !known[r.identity()].goes {
-		return false, nil
+// Occupied lists the namespaces that stay after a removal of an addon's objects, each with an object of others: "Namespace shop has Secret owner".
+func (c *Applier) Occupied(ctx context.Context, going []Ref, addon string) ([]string, error) {
+	var all []ref
+	for _, r := range going {
+		all = append(all, ref(r))
+	}
+	var out []string
+	for _, r := range all {
+		if !isNamespace(r) {
+			continue
+		}
+		other, err := c.occupied(ctx, r.Name, addon, all, true)
+		if err != nil {
+			return nil, err
+		}
+		if other != "" {
+			out = append(out, fmt.Sprintf("%s has %s", r, other))
+		}
+	}
+	return out, nil
+}
+
+// undefined reports whether a definition is among the objects that go and is gone, or going, in the cluster: its objects go with it. If this is foreseen, the cluster
+// still has it.
+func (c *Applier) undefined(ctx context.Context, r ref, known map[string]fate, foreseen bool) (bool, error) {
+	if goes := known[r.identity()].goes; !goes || foreseen {
+		return goes, nil
 	}
 	ri, err := c.resource(ctx, r)
 	if err != nil {
 		return false, err
 	}
-	d, err := ri.Get(ctx, name, metav1.GetOptions{})
+	d, err := ri.Get(ctx, r.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return true, nil
 	}

@@ -21,7 +21,7 @@ import (
 
 // Delete removes the objects of the manifests and, with an addon, all other objects in its inventory, and the inventory last.
 // An object that does not exist is no error. Objects are deleted in the reverse order of Apply. Before it deletes what may be their operators, Delete waits
-// until custom resources are gone, as long as ctx allows.
+// until custom resources are gone, as long as ctx allows: the set's own, and all objects of its definitions.
 func (c *Applier) Delete(ctx context.Context, manifests []byte, o Options) error {
 	objects, err := manifest.Parse(manifests)
 	if err != nil {
@@ -32,7 +32,7 @@ func (c *Applier) Delete(ctx context.Context, manifests []byte, o Options) error
 		return err
 	}
 	going := union(inv.Objects, refs(objects))
-	_, err = c.takeAway(ctx, going, func(r ref) (bool, error) {
+	_, err = c.takeAway(ctx, going, o, func(r ref) (bool, error) {
 		if o.Shared {
 			return c.deleteShared(ctx, r, o, going)
 		}
@@ -46,17 +46,24 @@ func (c *Applier) Delete(ctx context.Context, manifests []byte, o Options) error
 
 // takeAway removes objects in the reverse order of their creation, and returns the objects that remove deleted. Finalizers of custom resources need their operators,
 // rights and definitions: these go after the custom resources are gone.
-func (c *Applier) takeAway(ctx context.Context, all []ref, remove func(ref) (deleted bool, err error)) ([]string, error) {
+func (c *Applier) takeAway(ctx context.Context, all []ref, o Options, remove func(ref) (deleted bool, err error)) ([]string, error) {
+	kinds, err := (ends{c}).ending(ctx, all, o)
+	if err != nil {
+		return nil, err
+	}
 	var out []string
 	var leaving []ref
 	slices.SortStableFunc(all, func(a, b ref) int { return manifest.Rank(b.object()) - manifest.Rank(a.object()) })
 	last := manifest.Rank(&unstructured.Unstructured{}) // the rank of custom resources
 	for _, r := range all {
-		if manifest.Rank(r.object()) < last && len(leaving) > 0 {
+		if manifest.Rank(r.object()) < last && len(leaving)+len(kinds) > 0 {
 			if err := c.waitGone(ctx, leaving); err != nil {
 				return out, err
 			}
-			leaving = nil
+			if err := (ends{c}).clear(ctx, kinds); err != nil {
+				return out, err
+			}
+			leaving, kinds = nil, nil
 		}
 		deleted, err := remove(r)
 		if err != nil {
@@ -95,16 +102,26 @@ func (c *Applier) waitGone(ctx context.Context, all []ref) error {
 			if err != nil {
 				return answer.Error(ctx, err, "get %s", r).At(c.Host)
 			}
-			e := fail.New(fail.NotReady, "%s is deleted but not gone", r).At(c.Host)
-			if f := live.GetFinalizers(); len(f) > 0 {
-				e.What += ": it has the finalizer " + strings.Join(f, ", ")
-				e = e.Do("look why the controller of the finalizer does not finish, then apply again")
-			}
-			return e
+			return notGone(c.Host, r, live.GetFinalizers())
 		}
 		return nil
 	})
 }
+
+func notGone(host string, r ref, finalizers []string) *fail.Error {
+	return because(fail.New(fail.NotReady, "%s is deleted but not gone", r).At(host), finalizers)
+}
+
+// because adds the finalizers to an error about an object that is being deleted.
+func because(e *fail.Error, finalizers []string) *fail.Error {
+	if len(finalizers) == 0 {
+		return e
+	}
+	e.What += ": it has the finalizer " + strings.Join(finalizers, ", ")
+	return e.Do("look why the controller of the finalizer does not finish, then apply again")
+}
+
+func isNamespace(r ref) bool { return r.Kind == "Namespace" && r.APIVersion == "v1" }
 
 // deleteShared deletes an object of a set. It keeps an object that is another set's by now or goes over to one, one that is to stay, and a namespace with objects that
 // are not among those that go.
@@ -116,8 +133,8 @@ func (c *Applier) deleteShared(ctx context.Context, r ref, o Options, going []re
 	if stays(live) || o.Heirs[r.identity()] != "" {
 		return false, c.release(ctx, r, o.Addon)
 	}
-	if r.Kind == "Namespace" && r.APIVersion == "v1" {
-		if other, err := c.occupied(ctx, r.Name, o.Addon, going); err != nil || other != "" {
+	if isNamespace(r) {
+		if other, err := c.occupied(ctx, r.Name, o.Addon, going, false); err != nil || other != "" {
 			if err == nil {
 				err = c.release(ctx, r, o.Addon)
 			}
@@ -143,7 +160,7 @@ func (c *Applier) release(ctx context.Context, r ref, addon string) error {
 		if err != nil {
 			return err
 		}
-		patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q,"labels":{%q:null},"annotations":{%q:null}}}`, live.GetResourceVersion(), AddonLabel, DigestAnnotation)
+		patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q,"labels":{%q:null},"annotations":{%q:null,%q:null}}}`, live.GetResourceVersion(), AddonLabel, DigestAnnotation, contentAnnotation)
 		_, err = ri.Patch(ctx, r.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: FieldManager})
 		switch {
 		case err == nil, apierrors.IsNotFound(err):
@@ -181,7 +198,8 @@ func (c *Applier) prune(ctx context.Context, before, keep []ref, o Options) ([]s
 		kept[r.identity()] = true
 	}
 	going := slices.DeleteFunc(slices.Clone(before), func(r ref) bool { return kept[r.identity()] })
-	return c.takeAway(ctx, going, func(r ref) (bool, error) { return c.deleteShared(ctx, r, o, going) })
+	shared := Options{Addon: o.Addon, Shared: true, Heirs: o.Heirs}
+	return c.takeAway(ctx, going, shared, func(r ref) (bool, error) { return c.deleteShared(ctx, r, shared, going) })
 }
 
 // owned returns the live object if it belongs to the set; nil if it does not, or does not exist.

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	metafake "k8s.io/client-go/metadata/fake"
 	ktest "k8s.io/client-go/testing"
 
 	"github.com/naupegos/naupegos/internal/fail"
@@ -116,7 +117,9 @@ func TestVanishedJob(t *testing.T) {
 
 const (
 	operator = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: captain, namespace: shop}\n"
-	sail     = "apiVersion: example.org/v1\nkind: Sail\nmetadata: {name: jib, namespace: shop, finalizers: [example.org/furl]}\n"
+	sails    = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: sails.example.org}\n" +
+		"spec: {group: example.org, names: {kind: Sail, plural: sails}}\nstatus: {conditions: [{type: Established, status: \"True\"}]}\n"
+	sail = "apiVersion: example.org/v1\nkind: Sail\nmetadata: {name: jib, namespace: shop, finalizers: [example.org/furl]}\n"
 )
 
 // TestOperatorOutlivesFinalizers: while a custom resource has a finalizer, its operator stays; the error names both, and the removal goes on when it is gone.
@@ -146,6 +149,36 @@ func TestOperatorOutlivesFinalizers(t *testing.T) {
 		furled = true
 		if err := remove(t.Context()); err != nil || s.live(t, operator) != nil || s.live(t, sail) != nil {
 			t.Errorf("whole %t: at last: %v", whole, err)
+		}
+	}
+}
+
+// TestOperatorOutlivesDefinitions: while an object of a definition that goes has a finalizer, the operator and the definition stay, and the error names the object.
+func TestOperatorOutlivesDefinitions(t *testing.T) {
+	for _, shared := range []bool{true, false} {
+		s, o := newSea(t), Options{Addon: "fleet", Prune: true, Shared: shared}
+		s.apply(t, sails+"---\n"+operator, o)
+		scheme := metafake.NewTestScheme()
+		if err := metav1.AddMetaToScheme(scheme); err != nil {
+			t.Fatal(err)
+		}
+		theirs := metafake.NewSimpleMetadataClient(scheme, &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "example.org/v1", Kind: "Sail"},
+			ObjectMeta: metav1.ObjectMeta{Name: "jib", Namespace: "shop", UID: "1", Finalizers: []string{"example.org/furl"}}})
+		s.Meta = theirs
+		furled := false
+		theirs.PrependReactor("delete", "sails", func(ktest.Action) (bool, runtime.Object, error) { return !furled, nil, nil })
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		err := s.Delete(ctx, nil, o)
+		cancel()
+		if err == nil || !strings.Contains(err.Error(), "Sail shop/jib") || !strings.Contains(err.Error(), "example.org/furl") {
+			t.Errorf("shared %t: %v", shared, err)
+		}
+		if s.live(t, operator) == nil || s.live(t, sails) == nil {
+			t.Errorf("shared %t: the operator or the definition is gone before the object", shared)
+		}
+		furled = true
+		if err := s.Delete(t.Context(), nil, o); err != nil || s.live(t, operator) != nil || s.live(t, sails) != nil {
+			t.Errorf("shared %t: at last: %v", shared, err)
 		}
 	}
 }

@@ -48,45 +48,80 @@ func (c *Applier) applyShared(ctx context.Context, r dynamic.ResourceInterface, 
 			}
 		}
 	}
-	_, err = c.applyTo(ctx, r, u, live, o, metav1.ApplyOptions{FieldManager: FieldManager})
+	_, _, err = c.applyTo(ctx, r, u, live, o, metav1.ApplyOptions{FieldManager: FieldManager})
 	return err
 }
 
-// applyTo applies an object over the live one, which may be nil. fail.Conflict names the owner of the object or of its fields.
-func (c *Applier) applyTo(ctx context.Context, r dynamic.ResourceInterface, u, live *unstructured.Unstructured, o Options, with metav1.ApplyOptions) (*unstructured.Unstructured, error) {
+// applyTo applies an object, with the marks of its set, over the live one, which may be nil. fail.Conflict names the owner of the object or of its fields. left are
+// the fields that it leaves to other programs: see laterOf.
+func (c *Applier) applyTo(ctx context.Context, r dynamic.ResourceInterface, u, live *unstructured.Unstructured, o Options, with metav1.ApplyOptions) (out *unstructured.Unstructured, left []rival, err error) {
 	if live != nil {
 		owner, err := c.owner(ctx, live, o)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if owner != "" {
-			return nil, fail.New(fail.Conflict, "belongs to %s", owner).At(manifest.Name(u)).Do("give it another name, or remove it there first")
+			return nil, nil, fail.New(fail.Conflict, "belongs to %s", owner).At(manifest.Name(u)).Do("give it another name, or remove it there first")
 		}
 		if err := leaving(live); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	if n, yes := scaled(u, live); yes && len(with.DryRun) > 0 {
 		u = u.DeepCopy()
 		if err := unstructured.SetNestedField(u.Object, n, "spec", "replicas"); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	with.Force = o.Force
-	out, err := r.Apply(ctx, u.GetName(), u, with)
+	out, err = fitting(ctx, r, u, live, with)
 	if !apierrors.IsConflict(err) || o.Force {
-		return out, err
+		return out, nil, err
 	}
-	fields, all := conflicts(err, live, o)
+	theirs, all := conflicts(err, live, o)
 	if !all {
-		return nil, err
+		return nil, nil, err
 	}
-	if len(fields) > 0 {
-		return nil, fail.New(fail.Conflict, "has fields that others manage: %s", strings.Join(fields, ", ")).At(manifest.Name(u)).
+	if later := laterOf(theirs, u, live); len(later) > 0 && len(later) == len(theirs) {
+		if rest, ok := without(u, later); ok {
+			left, u = later, rest
+			out, err = fitting(ctx, r, u, live, with)
+			if !apierrors.IsConflict(err) {
+				return out, left, err
+			}
+			if theirs, all = conflicts(err, live, o); !all {
+				return nil, nil, err
+			}
+		}
+	}
+	if len(theirs) > 0 {
+		return nil, nil, fail.New(fail.Conflict, "has fields that others manage: %s", list(theirs)).At(manifest.Name(u)).
 			Do("leave these fields out, or set force: true to take them over")
 	}
 	with.Force = true // the other managers are people
-	return r.Apply(ctx, u.GetName(), u, with)
+	out, err = fitting(ctx, r, u, live, with)
+	return out, left, err
+}
+
+// laterOf returns the fields that programs changed after the set said what it says now: if the live object was made from this very object, or from one that differs in
+// metadata alone, as after the upgrade of a chart. An autoscaler's number of replicas is always later: it would come back.
+func laterOf(fields []rival, u, live *unstructured.Unstructured) (out []rival) {
+	if live == nil {
+		return nil
+	}
+	same := func(annotation string) bool {
+		digest := u.GetAnnotations()[annotation]
+		return digest != "" && live.GetAnnotations()[annotation] == digest
+	}
+	for _, r := range fields {
+		scaled := r.field == ".spec.replicas" && slices.ContainsFunc(live.GetManagedFields(), func(m metav1.ManagedFieldsEntry) bool {
+			return m.Manager == r.manager && m.Subresource == "scale"
+		})
+		if same(DigestAnnotation) || scaled || same(contentAnnotation) && !strings.HasPrefix(r.field, ".metadata.") {
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
 // leaving returns fail.NotReady if an object is being deleted: a change would be lost with it.
@@ -94,12 +129,7 @@ func leaving(live *unstructured.Unstructured) error {
 	if live.GetDeletionTimestamp() == nil {
 		return nil
 	}
-	e := fail.New(fail.NotReady, "%s is being deleted: it is made again when it is gone", manifest.Name(live))
-	if f := live.GetFinalizers(); len(f) > 0 {
-		e.What += "; it has the finalizer " + strings.Join(f, ", ")
-		e = e.Do("look why the controller of the finalizer does not finish, then apply again")
-	}
-	return e
+	return because(fail.New(fail.NotReady, "%s is being deleted: it is made again when it is gone", manifest.Name(live)), live.GetFinalizers())
 }
 
 // reason returns the words of a conflict.
@@ -210,9 +240,22 @@ func SetTitle(inventory string) string {
 // manager matches the manager in the message of a conflict.
 var manager = regexp.MustCompile(`conflict with "([^"]+)"`)
 
-// conflicts lists the fields of a conflict that belong to programs, "spec.replicas (kube-controller-manager)". all reports whether the error says it for
-// each field.
-func conflicts(err error, live *unstructured.Unstructured, o Options) (fields []string, all bool) {
+// rival is a field that a program other than us manages.
+type rival struct{ field, manager string }
+
+// String renders a field for messages: "spec.replicas (kube-controller-manager)".
+func (r rival) String() string { return strings.TrimPrefix(r.field, ".") + " (" + r.manager + ")" }
+
+func list(all []rival) string {
+	var out []string
+	for _, r := range all {
+		out = append(out, r.String())
+	}
+	return strings.Join(out, ", ")
+}
+
+// conflicts lists the fields of a conflict that belong to programs. all reports whether the error says it for each field.
+func conflicts(err error, live *unstructured.Unstructured, o Options) (fields []rival, all bool) {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil {
 		return nil, false
@@ -223,15 +266,18 @@ func conflicts(err error, live *unstructured.Unstructured, o Options) (fields []
 			return nil, false
 		}
 		if !person(m[1], o) && (o.Helm == "" || live == nil || !slices.Contains(helms(live), m[1])) {
-			fields = append(fields, strings.TrimPrefix(cause.Field, ".")+" ("+m[1]+")")
+			fields = append(fields, rival{cause.Field, m[1]})
 		}
 	}
 	return fields, len(status.Status().Details.Causes) > 0
 }
 
+// people are managers of fields that people changed: by k9s, Lens (node-fetch), or a page that hands on the browser's name; and former states of ours.
+var people = []string{"k9s", "node-fetch", "Mozilla", keeper, "before-first-apply"}
+
 // person reports whether a field manager stands for a person's edit, or for the Helm release that the set takes over.
 func person(name string, o Options) bool {
-	return strings.HasPrefix(name, "kubectl") || name == keeper || name == "before-first-apply" || o.Helm != "" && strings.EqualFold(name, "helm")
+	return strings.HasPrefix(name, "kubectl") || slices.Contains(people, name) || o.Helm != "" && strings.EqualFold(name, "helm")
 }
 
 // helms names the managers that marked an object as one of a Helm release: Helm writes as the program that it is part of, such as a provider of Terraform.

@@ -46,7 +46,8 @@ func established(u *unstructured.Unstructured) bool {
 }
 
 // UpToDate reports whether the cluster holds the objects of the manifests as last applied: every object exists and carries the digest of the wanted
-// content. It costs one request per kind (with an addon) or per object. It does not notice fields that others changed since; Apply corrects them.
+// content. It costs one request per kind (with an addon) or per object. Of an addon it also notices fields that others changed since; it takes some for changed that
+// are not, such as one that was changed and put back: Examine compares them.
 func (c *Applier) UpToDate(ctx context.Context, manifests []byte, o Options) (bool, error) {
 	objects, err := manifest.Parse(manifests)
 	if err != nil {
