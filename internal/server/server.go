@@ -60,6 +60,7 @@ type Server struct {
 	c       Config
 	servers []*http.Server
 	listens []net.Listener
+	pinger  pinger
 }
 
 // Addresses are the listening addresses of a server.
@@ -185,6 +186,7 @@ func (s *Server) close() error {
 func newHTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
+		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: 100},
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -9,7 +10,9 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -83,10 +86,15 @@ func TestListeners(t *testing.T) {
 func problemKind(kind string) string { return fmt.Sprintf(`"kind":%q`, kind) }
 
 func TestHealth(t *testing.T) {
-	var broken error
+	var broken atomic.Bool
 	well := true
 	c, at, _ := started(t, Config{
-		Ping:  func(context.Context) error { return broken },
+		Ping: func(context.Context) error {
+			if broken.Load() {
+				return errors.New("gone")
+			}
+			return nil
+		},
 		Parts: []Part{{Name: "matchbox", Health: func(context.Context) map[string]bool { return map[string]bool{"/boot.ipxe": well} }}},
 	})
 	check := func(status int, want string) {
@@ -99,8 +107,33 @@ func TestHealth(t *testing.T) {
 	check(200, `{"db":true,"global":true,"matchbox":{"/boot.ipxe":true}}`)
 	well = false
 	check(503, `{"db":true,"global":false,"matchbox":{"/boot.ipxe":false}}`)
-	well, broken = true, errors.New("gone")
-	check(503, `{"db":false,"global":false,"matchbox":{"/boot.ipxe":true}}`)
+	well = true
+	broken.Store(true)
+	testkit.Until(t, time.Minute, 50*time.Millisecond, func() error {
+		if res, body := get(t, c, "http://"+at.HTTP+"/healthz"); res.StatusCode != 503 || strings.TrimSpace(body) != `{"db":false,"global":false,"matchbox":{"/boot.ipxe":true}}` {
+			return fmt.Errorf("%d %s", res.StatusCode, body)
+		}
+		return nil
+	})
+}
+
+// TestManyAskForHealth: many clients cost one question to the store, and clients that leave neither end it nor write to the log.
+func TestManyAskForHealth(t *testing.T) {
+	var log bytes.Buffer
+	asked := 0
+	s := &Server{c: Config{Log: slog.New(slog.NewTextHandler(&log, nil)), Ping: func(ctx context.Context) error { asked++; return ctx.Err() }}}
+	for range 1000 {
+		ctx, leave := context.WithCancel(t.Context())
+		leave()
+		w := httptest.NewRecorder()
+		s.health(w, httptest.NewRequestWithContext(ctx, "GET", "/healthz", nil))
+		if w.Code != 200 {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
+	}
+	if asked > 100 || log.Len() > 0 { // one in each second
+		t.Errorf("the store was asked %d times, and the log is %q", asked, log.String())
+	}
 }
 
 // TestBodyIsBounded: a body above the mount's MaxBody gets status 413.

@@ -61,7 +61,7 @@ func Apart(args ...string) Renderer {
 }
 
 func apart(limits apartLimits, args ...string) Renderer {
-	slots := make(chan struct{}, apartAtOnce)
+	turns := newTurns()
 	return func(ctx context.Context, doc *v1alpha1.Cluster, c Cluster) (map[string]chart.Rendered, error) {
 		if len(Of(doc)) == 0 {
 			return map[string]chart.Rendered{}, nil
@@ -70,12 +70,11 @@ func apart(limits apartLimits, args ...string) Renderer {
 		if err != nil {
 			return nil, fail.Wrap(fail.Internal, err, "hand over the manifests and charts")
 		}
-		select {
-		case slots <- struct{}{}:
-			defer func() { <-slots }()
-		case <-ctx.Done():
-			return nil, fail.Wrap(fail.Interrupted, ctx.Err(), "render the manifests and charts")
+		done, err := turns.take(ctx, doc.Metadata.Name)
+		if err != nil {
+			return nil, err
 		}
+		defer done()
 		return ask(ctx, args, asked, limits)
 	}
 }

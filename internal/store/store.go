@@ -10,6 +10,7 @@ import (
 	"crypto/ed25519"
 	"database/sql"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -116,16 +117,20 @@ func (s *database) openOrMake(ctx context.Context, url string) error {
 	return s.loadFormer(ctx)
 }
 
-// emptied refuses an empty file beside an identity, before SQLite takes it for a new database and deletes its write-ahead log. A first start that
+// emptied refuses an empty or missing file beside an identity, before SQLite takes it for a new database and deletes its write-ahead log. A first start that
 // was interrupted leaves no such pair: it writes the identity after the tables.
 func emptied(dir string) error {
 	path := filepath.Join(dir, dbFile)
 	db, err := os.Stat(path)
 	_, none := os.Stat(filepath.Join(dir, identityFile))
-	if err != nil || db.Size() > 0 || none != nil {
+	if none != nil || err != nil && !errors.Is(err, fs.ErrNotExist) || err == nil && db.Size() > 0 {
 		return nil // opening it reports what is wrong
 	}
-	return fail.New(fail.Refused, "the store is empty although there is an identity").At(path).Do("put a copy back: naupegos store restore")
+	what := "the store is empty although there is an identity"
+	if err != nil {
+		what = "the store is missing although there is an identity"
+	}
+	return fail.New(fail.Refused, "%s", what).At(path).Do("put a copy back: naupegos store restore; to begin anew, move identity.age away")
 }
 
 // openBare opens or creates a store, regardless of its identity and of whether it was moved.

@@ -220,7 +220,7 @@ func (h Host) serve(ctx context.Context, f *flags) error {
 	s, err = server.Listen(ctx, server.Config{
 		HTTP: facing.Listener(), OfFront: true, Around: front.Believe, ListenHTTPS: f.https, Serving: serving, Clients: known, Guard: gate.Guard, Observe: told.Request, Log: log,
 		Drain: f.drain, Limits: f.limits, Parts: parts, Proxies: facing.proxies,
-		Ping: func(ctx context.Context) error { _, err := st.ServerSecrets().Names(ctx); return err },
+		Ping: storePing(st),
 	})
 	if err != nil {
 		return err

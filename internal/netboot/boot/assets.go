@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"net/http"
 	"os"
 	"path"
@@ -39,8 +40,8 @@ func (s *server) asset(w http.ResponseWriter, r *http.Request) {
 	}
 	f, err := s.Assets.Open(r.Context(), clean(name))
 	if err != nil {
-		if !errors.Is(err, fs.ErrNotExist) {
-			s.Log.Warn("a file was not given out", "path", r.URL.Path, "reason", err.Error())
+		if !errors.Is(err, fs.ErrNotExist) && r.Context().Err() == nil { // else the client is gone
+			s.strangers.Warn(r.Context(), "a file was not given out", r.RemoteAddr, slog.String("path", r.URL.Path), slog.String("reason", err.Error()))
 		}
 		http.NotFound(w, r)
 		return

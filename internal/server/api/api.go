@@ -4,6 +4,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
 	"html/template"
@@ -14,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -46,6 +48,8 @@ type api struct {
 	mux  *http.ServeMux
 	all  []server.Mount  // one per operation
 	stop context.Context // ends with the server, and with it every follower of a job
+
+	description, page func() ([]byte, error) // of the API, for programs and for people
 }
 
 // Time limits of answers. A plan may have to wait for a bundle.
@@ -65,6 +69,8 @@ func Part(ctx context.Context, c Config) server.Part {
 	conf.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer", Description: "naupegos server token create makes one"}}
 	conf.Security = []map[string][]string{{"token": {}}}
 	a := &api{Config: c, huma: humago.New(mux, conf), mux: mux, stop: ctx}
+	// Any stranger may request them, and making them takes 100 ms.
+	a.description, a.page = sync.OnceValues(func() ([]byte, error) { return a.huma.OpenAPI().MarshalJSON() }), sync.OnceValues(a.docsPage)
 	a.clusters()
 	a.views()
 	a.plans()
@@ -167,9 +173,9 @@ func may(ctx context.Context, need server.Role, cluster string) error {
 	return access.From(ctx).May(need, cluster)
 }
 
-// openAPI serves the description of the API.
+// openAPI serves the description of the API, which is the same for all requests.
 func (a *api) openAPI(w http.ResponseWriter, _ *http.Request) {
-	data, err := a.huma.OpenAPI().MarshalJSON()
+	data, err := a.description()
 	if err != nil {
 		problem.Write(w, err)
 		return
@@ -189,10 +195,21 @@ type route struct {
 
 // docs serves the description of the API as a page, without scripts and external resources.
 func (a *api) docs(w http.ResponseWriter, _ *http.Request) {
-	page, err := template.New("docs").Parse(docsText)
+	data, err := a.page()
 	if err != nil {
 		problem.Write(w, err)
 		return
+	}
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = w.Write(data) // an error means that the client has left
+}
+
+// docsPage writes the page about the API.
+func (a *api) docsPage() ([]byte, error) {
+	page, err := template.New("docs").Parse(docsText)
+	if err != nil {
+		return nil, err
 	}
 	var routes []route
 	for path, item := range a.huma.OpenAPI().Paths {
@@ -203,9 +220,7 @@ func (a *api) docs(w http.ResponseWriter, _ *http.Request) {
 		}
 	}
 	slices.SortFunc(routes, func(x, y route) int { return strings.Compare(x.Path+" "+x.Method, y.Path+" "+y.Method) })
-	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	if err := page.Execute(w, map[string]any{"Info": a.huma.OpenAPI().Info, "Routes": routes}); err != nil {
-		a.Log.Debug("a page was not written", "error", err.Error())
-	}
+	var b bytes.Buffer
+	err = page.Execute(&b, map[string]any{"Info": a.huma.OpenAPI().Info, "Routes": routes})
+	return b.Bytes(), err
 }

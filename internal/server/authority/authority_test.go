@@ -66,6 +66,24 @@ func TestOneAuthority(t *testing.T) {
 	testkit.Fails(t, err, fail.Internal, "damaged")
 }
 
+// TestClockWasAhead: a certificate that was issued while the clock was ahead is replaced once the clock is right again.
+func TestClockWasAhead(t *testing.T) {
+	a := testkit.Value(Open(t.Context(), &memory{all: map[string][]byte{}}, "server"))(t)
+	serving := testkit.Value(a.Serve(nil, slog.New(slog.DiscardHandler)))(t)
+	first := *serving.current.Load()
+	testkit.Must(t, serving.refresh())
+	if serving.current.Load().Leaf != first.Leaf {
+		t.Error("a good certificate was replaced")
+	}
+	future := *first.Leaf
+	future.NotBefore, future.NotAfter = time.Now().Add(24*time.Hour), time.Now().Add(24*time.Hour+leafLife)
+	serving.current.Store(&tls.Certificate{Certificate: first.Certificate, PrivateKey: first.PrivateKey, Leaf: &future})
+	testkit.Must(t, serving.refresh())
+	if now := serving.current.Load().Leaf; now.NotBefore.After(time.Now()) {
+		t.Errorf("it is valid from %s", now.NotBefore)
+	}
+}
+
 // TestFilesAreReadAgain: a certificate that another program renews is used without a restart.
 func TestFilesAreReadAgain(t *testing.T) {
 	a := testkit.Value(Open(t.Context(), &memory{all: map[string][]byte{}}, "server"))(t)

@@ -30,7 +30,8 @@ type Serving struct {
 	log     *slog.Logger
 }
 
-// Serve returns a certificate of the authority for this host: its name, its addresses, loopback, and further names and addresses.
+// Serve returns a certificate of the authority for this host: its name, its addresses, loopback, and further names and addresses. It replaces a certificate
+// that was issued while the clock was ahead: clients refuse one that is not yet valid.
 func (a *Authority) Serve(names []string, log *slog.Logger) (*Serving, error) {
 	s := &Serving{log: log}
 	var of []string
@@ -39,7 +40,7 @@ func (a *Authority) Serve(names []string, log *slog.Logger) (*Serving, error) {
 		if err != nil {
 			return nil, err
 		}
-		if c := s.current.Load(); c != nil && slices.Equal(of, now) && time.Until(c.Leaf.NotAfter) > leafLife/3 {
+		if c := s.current.Load(); c != nil && slices.Equal(of, now) && time.Until(c.Leaf.NotAfter) > leafLife/3 && time.Until(c.Leaf.NotBefore) <= 0 {
 			return nil, nil
 		}
 		c, err := a.leaf(now)
