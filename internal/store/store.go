@@ -122,15 +122,10 @@ func (s *database) openOrMake(ctx context.Context, url string) error {
 func emptied(dir string) error {
 	path := filepath.Join(dir, dbFile)
 	db, err := os.Stat(path)
-	_, none := os.Stat(filepath.Join(dir, identityFile))
-	if none != nil || err != nil && !errors.Is(err, fs.ErrNotExist) || err == nil && db.Size() > 0 {
+	if _, none := os.Stat(filepath.Join(dir, identityFile)); none != nil || err != nil && !errors.Is(err, fs.ErrNotExist) || err == nil && db.Size() > 0 {
 		return nil // opening it reports what is wrong
 	}
-	what := "the store is empty although there is an identity"
-	if err != nil {
-		what = "the store is missing although there is an identity"
-	}
-	return fail.New(fail.Refused, "%s", what).At(path).Do("put a copy back: naupegos store restore; to begin anew, move identity.age away")
+	return fail.New(fail.Refused, "the store is empty or missing although there is an identity").At(path).Do("put a copy back: naupegos store restore; to begin anew, move identity.age away")
 }
 
 // openBare opens or creates a store, regardless of its identity and of whether it was moved.
