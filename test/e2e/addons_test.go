@@ -193,7 +193,7 @@ func (r *rig) leavesNothing(t *testing.T, addon string) {
 					return err
 				}
 				for _, o := range list.Items {
-					if m := o.Metadata; m.Labels["naupegos.dev/addon"] == addon || kind.Name != "events" && remains(m, addon) {
+					if m := o.Metadata; m.Labels["naupegos.dev/addon"] == addon || kind.Name != "events" && leftOver(m, addon) {
 						return fmt.Errorf("%s of %s is left among %s", strings.TrimPrefix(m.Namespace+"/"+m.Name, "/"), addon, path)
 					}
 				}
@@ -203,7 +203,7 @@ func (r *rig) leavesNothing(t *testing.T, addon string) {
 	})
 }
 
-// remains reports whether an object is in a namespace that is an addon's alone.
-func remains(m metav1.ObjectMeta, addon string) bool {
+// leftOver reports whether an object is in a namespace that is an addon's alone.
+func leftOver(m metav1.ObjectMeta, addon string) bool {
 	return m.Namespace == map[string]string{catalogue.MetalLB: "metallb-system", catalogue.CertManager: "cert-manager", catalogue.ExternalDNS: "external-dns"}[addon] && m.Namespace != ""
 }
