@@ -254,9 +254,6 @@ func (i *Issuer) signedIn(ctx context.Context, p *oidc.Provider, q access.Questi
 	if token.Nonce != q.Nonce {
 		return in, nil, fail.New(fail.Unauthorized, "the ID token is not the one to this question").Do("sign in again")
 	}
-	if n := len(token.Subject); n == 0 || n > 255 || plain(token.Subject) != token.Subject { // required by OpenID Connect Core
-		return in, nil, fail.New(fail.Unauthorized, "the ID token has no usable subject")
-	}
 	if err := token.Claims(&claims); err != nil {
 		return in, nil, fail.Wrap(fail.Unauthorized, err, "read the ID token")
 	}

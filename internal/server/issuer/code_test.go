@@ -219,6 +219,22 @@ func TestForgedAnswers(t *testing.T) {
 	}
 }
 
+// TestTokenWithoutSubject: an ID token that a command sends needs a subject, as one of a browser does.
+func TestTokenWithoutSubject(t *testing.T) {
+	i := newIDP(t)
+	b := i.believed("")
+	b.c.ClientID = b.c.Pages.ClientID
+	_, q, err := b.Ask(t.Context())
+	testkit.Must(t, err)
+	i.claims = i.good(q)
+	testkit.Value(b.Operator(t.Context(), i.signed(i.key)))(t)
+	for _, sub := range []any{"", nil, "id1\x1b[2J", strings.Repeat("a", 256)} {
+		i.claims["sub"] = sub
+		_, err := b.Operator(t.Context(), i.signed(i.key))
+		testkit.Fails(t, err, fail.Unauthorized, "no usable subject")
+	}
+}
+
 func unsigned(i *idp) string {
 	_, rest, _ := strings.Cut(i.signed(i.key), ".")
 	claims, _, _ := strings.Cut(rest, ".")

@@ -152,10 +152,13 @@ func (i *Issuer) Operator(ctx context.Context, raw string) (o access.Operator, e
 	return o, nil
 }
 
-// meant refuses an ID token for another client, or with a time of issue that this server's clock contradicts.
+// meant refuses an ID token without a subject, for another client, or with a time of issue that this server's clock contradicts.
 func (i *Issuer) meant(token *oidc.IDToken, claims map[string]any, client, remedy string) error {
 	if azp, _ := claims["azp"].(string); azp != client && (azp != "" || len(token.Audience) > 1) {
 		return fail.New(fail.Unauthorized, "the ID token is for another client").Do("%s", remedy)
+	}
+	if n := len(token.Subject); n == 0 || n > 255 || plain(token.Subject) != token.Subject { // required by OpenID Connect Core
+		return fail.New(fail.Unauthorized, "the ID token has no usable subject")
 	}
 	if ahead := time.Until(token.IssuedAt); ahead > skew {
 		return fail.New(fail.Unauthorized, "the ID token was made %s from now: the clocks differ", ahead.Round(time.Second)).
