@@ -1,18 +1,16 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
-	"charm.land/huh/v2"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/api/v1alpha1/sample"
+	"github.com/naupegos/naupegos/internal/cli/form"
 	"github.com/naupegos/naupegos/internal/cli/hostkeys"
 	"github.com/naupegos/naupegos/internal/cli/terminal"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -37,7 +35,7 @@ func newInitCmd(a *App) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if interactive {
-				if err := a.askInit(&o); err != nil {
+				if err := form.Ask(c.Context(), a.In, a.Err, &o); err != nil {
 					return err
 				}
 			}
@@ -97,9 +95,6 @@ func (a *App) findHosts(c *cobra.Command, o *sample.Options, hosts []string) (er
 	return err
 }
 
-// maxWorkers is the limit of workers in init and its form.
-const maxWorkers = 1000
-
 // openStackFlags are the flags that apply only to provider openstack.
 var openStackFlags = []string{"cloud", "external-network", "flavor", "image"}
 
@@ -123,8 +118,8 @@ func checkCounts(o *sample.Options) error {
 	case !slices.Contains([]int{1, 3, 5}, o.ControlPlanes):
 		return fail.New(fail.Invalid, "--control-planes %d is not 1, 3 or 5", o.ControlPlanes).
 			Do("etcd keeps its quorum with an odd number of members: 2 tolerate no more failures than 1")
-	case o.Workers < 0 || o.Workers > maxWorkers:
-		return fail.New(fail.Invalid, "--workers %d is not between 0 and %d", o.Workers, maxWorkers).Do("with 0 workloads run on the control plane")
+	case o.Workers < 0 || o.Workers > form.MaxWorkers:
+		return fail.New(fail.Invalid, "--workers %d is not between 0 and %d", o.Workers, form.MaxWorkers).Do("with 0 workloads run on the control plane")
 	case o.Gateways < 0:
 		return fail.New(fail.Invalid, "--gateways %d is negative", o.Gateways).Do("leave it out for 2")
 	case o.Gateways == 0 && gateways:
@@ -134,63 +129,4 @@ func checkCounts(o *sample.Options) error {
 		o.Workers = sample.NoWorkers
 	}
 	return nil
-}
-
-// askInit fills o in a form.
-func (a *App) askInit(o *sample.Options) error {
-	if !terminal.Is(a.In) {
-		return fail.New(fail.Invalid, "--interactive needs a terminal").Do("use the flags; naupegos init --help lists them")
-	}
-	endpoint := o.Endpoint
-	cps, workers := strconv.Itoa(o.ControlPlanes), strconv.Itoa(o.Workers)
-	form := huh.NewForm(huh.NewGroup(
-		huh.NewInput().Title("Name of the cluster").Value(&o.Name).Validate(func(s string) error {
-			_, err := sample.New(sample.Options{Name: s})
-			return err
-		}),
-		huh.NewSelect[string]().Title("Where do machines come from?").Options(
-			huh.NewOption("containers on this machine", "local"),
-			huh.NewOption("hosts that I name by address", "hosts"),
-			huh.NewOption("an OpenStack cloud", "openstack"),
-			huh.NewOption("physical machines that naupegos server knows", "metal"),
-		).Value(&o.Provider),
-		huh.NewSelect[string]().Title("Control-plane machines").Description("an odd number: one may fail of three, two of five").
-			Options(huh.NewOptions("1", "3", "5")...).Value(&cps),
-		huh.NewInput().Title("Worker machines").Value(&workers).Validate(func(s string) error {
-			if n, err := strconv.Atoi(s); err != nil || n < 0 || n > maxWorkers {
-				return fmt.Errorf("a number from 0 to %d", maxWorkers)
-			}
-			return nil
-		}),
-		huh.NewSelect[string]().Title("Where does etcd run?").Options(
-			huh.NewOption("as static pods (stacked)", "stacked"),
-			huh.NewOption("as systemd units (service)", "service"),
-		).Value(&o.EtcdMode),
-	), openStackForm(o)).WithInput(a.In).WithOutput(a.Err)
-	if err := form.Run(); err != nil {
-		if errors.Is(err, huh.ErrUserAborted) {
-			return fail.New(fail.Interrupted, "nothing was written")
-		}
-		return fail.Wrap(fail.Internal, err, "ask")
-	}
-	if o.Provider != v1alpha1.ProviderOpenStack {
-		o.Endpoint = endpoint // the form did not ask
-	}
-	o.ControlPlanes, _ = strconv.Atoi(cps) // one of the options
-	o.Workers, _ = strconv.Atoi(workers)   // validated by the form
-	return nil
-}
-
-// openStackForm asks for the settings of a cloud; it is left out with other providers.
-func openStackForm(o *sample.Options) *huh.Group {
-	return huh.NewGroup(
-		huh.NewInput().Title("Cloud").Description("its name in clouds.yaml; empty: $OS_CLOUD or the OS_* variables").Value(&o.Cloud),
-		huh.NewInput().Title("External network").Description("where floating IPs come from; empty: the cloud's only one").Value(&o.ExternalNetwork),
-		huh.NewInput().Title("Flavor").Description("empty: m1.medium").Value(&o.Flavor),
-		huh.NewInput().Title("Image").Description("Debian or Ubuntu with cloud-init; empty: debian-12").Value(&o.Image),
-		huh.NewSelect[string]().Title("Where is the Kubernetes API reached?").Options(
-			huh.NewOption("the cloud's load balancer (octavia)", v1alpha1.EndpointOctavia),
-			huh.NewOption("gateway machines of the cluster's own", v1alpha1.EndpointGateways),
-		).Value(&o.Endpoint),
-	).WithHideFunc(func() bool { return o.Provider != v1alpha1.ProviderOpenStack })
 }

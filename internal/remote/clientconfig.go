@@ -2,6 +2,7 @@ package remote
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +10,6 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,7 +25,23 @@ type ClientConfig struct {
 	path string
 
 	mu   sync.Mutex
-	seen map[string]Settings // by name
+	seen map[question]string // what ssh printed
+}
+
+// As is how the document logs in to a host: empty fields leave it to the configuration.
+type As struct {
+	User string // as ssh's -l
+	Port int    // as ssh's -p
+
+	OtherUser string // if the configuration has none
+	OtherPort int    // if the configuration has none; 0: 22
+}
+
+// question is what ssh is asked.
+type question struct {
+	name string
+	As
+	whole bool // with the defaults of OtherUser and OtherPort
 }
 
 // Settings are a host's settings of a client configuration. Empty fields are unset.
@@ -35,6 +51,7 @@ type Settings struct {
 	User       string
 	KeyFile    string   // the first that exists; a public key stands for the agent's private one
 	MoreKeys   []string // files that exist of further keys, which are offered after it
+	Missing    []string // key files that the configuration names and that do not exist
 	CertFiles  []string // existing certificates of the keys
 	Agent      string   // IdentityAgent: a socket, SSH_AUTH_SOCK, or none
 	Jump       []string // [USER@]HOST[:PORT] of each jump host, the first one reached from here
@@ -44,7 +61,10 @@ type Settings struct {
 }
 
 // equal reports whether the configuration says the same of two names.
-func (s Settings) equal(o Settings) bool { return fmt.Sprint(s) == fmt.Sprint(o) }
+func (s Settings) equal(o Settings) bool {
+	s.Missing, o.Missing = nil, nil
+	return fmt.Sprint(s) == fmt.Sprint(o)
+}
 
 const (
 	// unset stands for what the configuration leaves open: ssh prints defaults as if they were set.
@@ -74,12 +94,12 @@ func ReadClientConfig(path string) (*ClientConfig, error) {
 		return nil, fail.Wrap(fail.Invalid, err, "read the SSH client configuration: OpenSSH's client is not installed").At(abs).
 			Do("apt-get install openssh-client, or leave sshConfig out and write user, port, sshAddress and bastions into the document")
 	}
-	return &ClientConfig{path: abs, seen: map[string]Settings{}}, nil
+	return &ClientConfig{path: abs, seen: map[question]string{}}, nil
 }
 
 // Lookup returns a host's settings: those of the first name for which the configuration has any of its own, else those of the last name.
-func (c *ClientConfig) Lookup(names ...string) (Settings, error) {
-	nobody, err := c.settings("naupegos-nobody")
+func (c *ClientConfig) Lookup(as As, names ...string) (Settings, error) {
+	nobody, err := c.settings("naupegos-nobody", as)
 	if err != nil {
 		return Settings{}, err
 	}
@@ -88,7 +108,7 @@ func (c *ClientConfig) Lookup(names ...string) (Settings, error) {
 		if name == "" {
 			continue
 		}
-		if s, err = c.settings(name); err != nil {
+		if s, err = c.settings(name, as); err != nil {
 			return Settings{}, err
 		}
 		if !s.equal(nobody) {
@@ -98,39 +118,53 @@ func (c *ClientConfig) Lookup(names ...string) (Settings, error) {
 	return s, nil
 }
 
-// settings asks ssh once for each name.
-func (c *ClientConfig) settings(name string) (Settings, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if s, ok := c.seen[name]; ok {
-		return s, nil
-	}
-	text, err := c.ask(name)
+// settings asks ssh twice: which user and port the configuration itself sets, and what else it says for the user and port that result.
+func (c *ClientConfig) settings(name string, as As) (Settings, error) {
+	text, err := c.ask(question{name: name, As: As{User: as.User, Port: as.Port}})
 	if err != nil {
 		return Settings{}, err
 	}
-	s, err := c.parse(name, text)
-	if err == nil {
-		c.seen[name] = s
+	set := values(text)
+	own := Settings{User: set.one("user")}
+	own.Port, _ = strconv.Atoi(set.one("port")) // ssh has checked it
+	as.OtherPort = cmp.Or(as.OtherPort, 22)
+	if own.User != "" {
+		as.OtherUser = ""
 	}
+	if text, err = c.ask(question{name: name, As: as, whole: true}); err != nil {
+		return Settings{}, err
+	}
+	s, err := c.parse(name, values(text))
+	if s.Port == as.OtherPort {
+		s.Port = own.Port
+	}
+	s.User = own.User
 	return s, err
 }
 
 // ask runs ssh -G. Its configuration includes the user's, and ends with what stands for values that are not set. Where the user's has Match final, or
 // canonical names, ssh reads it twice, and the end counts for the second time alone: what comes first is what ssh takes.
-func (c *ClientConfig) ask(name string) (string, error) {
-	out, said, err := c.run(name, "all", "-v")
+func (c *ClientConfig) ask(q question) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if text, ok := c.seen[q]; ok {
+		return text, nil
+	}
+	out, said, err := c.run(q, "all", "-v")
 	switch {
 	case err != nil:
-		out, _, err = c.run(name, "all") // its words without those of -v
+		out, _, err = c.run(q, "all") // its words without those of -v
 	case strings.Contains(said, "re-parsing configuration"):
-		out, _, err = c.run(name, "final all")
+		out, _, err = c.run(q, "final all")
+	}
+	if err == nil {
+		c.seen[q] = out
 	}
 	return out, err
 }
 
 // run runs ssh -G once, with a wrapper around the user's configuration whose last values are for a Match. It is a file: ssh can't read a pipe twice.
-func (c *ClientConfig) run(name, match string, flags ...string) (stdout, stderr string, err error) {
+func (c *ClientConfig) run(q question, match string, flags ...string) (stdout, stderr string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), configTimeout)
 	defer cancel()
 	f, err := os.CreateTemp("", "naupegos-ssh-")
@@ -138,83 +172,135 @@ func (c *ClientConfig) run(name, match string, flags ...string) (stdout, stderr 
 		return "", "", fail.Wrap(fail.Refused, err, "write a file for ssh").Do("make room in the directory for temporary files")
 	}
 	defer func() { _ = os.Remove(f.Name()) }()
-	_, err = fmt.Fprintf(f, "Include \"%s\"\nMatch %s\nUser %s\nPort %s\nIdentityFile %s\nProxyJump %s\n", c.path, match, unset, unsetPort, unset, unset)
+	user, port := unset, unsetPort
+	if q.whole {
+		user, port = cmp.Or(localUser(), unset), strconv.Itoa(q.OtherPort)
+	}
+	_, err = fmt.Fprintf(f, "Include \"%s\"\nMatch %s\nUser %s\nPort %s\nIdentityFile %s\nProxyJump %s\n", c.path, match, user, port, unset, unset)
 	if err = errors.Join(err, f.Close()); err != nil {
 		return "", "", fail.Wrap(fail.Refused, err, "write a file for ssh").At(f.Name()).Do("make room there")
 	}
-	cmd := exec.CommandContext(ctx, "ssh", append(flags, "-T", "-G", "-F", f.Name(), "--", name)...)
+	if login := cmp.Or(q.User, q.OtherUser); login != "" {
+		flags = append(flags, "-l", login)
+	}
+	if q.Port != 0 {
+		flags = append(flags, "-p", strconv.Itoa(q.Port))
+	}
+	cmd := exec.CommandContext(ctx, "ssh", append(flags, "-T", "-G", "-F", f.Name(), "--", q.name)...)
 	cmd.WaitDelay = time.Second
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
 	if err := cmd.Run(); err != nil {
 		if ctx.Err() != nil {
-			err = fmt.Errorf("ssh -G %s did not end within %s: a command of Match exec may hang", name, configTimeout)
+			err = fmt.Errorf("ssh -G %s did not end within %s: a command of Match exec may hang", q.name, configTimeout)
 		} else if text := oneLine(said.String()); text != "" {
 			err = fmt.Errorf("%w: %s", err, text)
 		}
-		return "", "", fail.Wrap(fail.Invalid, err, "look host %s up in the SSH client configuration", name).At(c.path).Do("ssh -F %s -G %s shows the same", c.path, name)
+		return "", "", fail.Wrap(fail.Invalid, err, "look host %s up in the SSH client configuration", q.name).At(c.path).Do("ssh -F %s -G %s shows the same", c.path, q.name)
 	}
 	return out.String(), said.String(), nil
 }
 
-// parse reads what ssh prints: one keyword and its value a line.
-func (c *ClientConfig) parse(name, text string) (Settings, error) {
-	var s Settings
-	var command string
-	var keys, certs, global []string
-	s.NoJump = true
-	for line := range strings.Lines(text) {
-		key, v, _ := strings.Cut(strings.TrimSpace(line), " ")
-		switch {
-		case v == unset && key == "proxyjump":
-			s.NoJump = false
-		case v == unset:
-		case key == "hostname" && !strings.EqualFold(v, name):
-			s.HostName = v
-		case key == "user":
-			s.User = v
-		case key == "port" && v != unsetPort:
-			s.Port, _ = strconv.Atoi(v) // ssh has checked it
-		case key == "identityfile" && !strings.EqualFold(v, "none"):
-			keys = append(keys, v)
-		case key == "certificatefile" && !strings.EqualFold(v, "none"):
-			certs = append(certs, v)
-		case key == "identityagent":
-			s.Agent = v
-		case key == "proxyjump":
-			s.Jump, s.NoJump = strings.Split(v, ","), false
-		case key == "proxycommand":
-			command, s.NoJump = v, false
-		case key == "hostkeyalias":
-			s.Alias = v
-		case key == "userknownhostsfile":
-			s.KnownHosts = paths(v)
-		case key == "globalknownhostsfile":
-			global = paths(v)
+// expand replaces the tokens and variables of a path as ssh does. ssh -G expands ControlPath, but no IdentityFile.
+func (c *ClientConfig) expand(name string, s Settings, v string) (string, error) {
+	if v = expandHome(v); !strings.ContainsAny(v, "%$") {
+		return v, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), configTimeout)
+	defer cancel()
+	args := []string{"-T", "-G", "-F", "none", "-p", strconv.Itoa(s.Port), "-o", "ControlPath=" + quoted(v)}
+	for option, value := range map[string]string{"User": s.User, "HostName": s.HostName, "HostKeyAlias": s.Alias, "ProxyJump": strings.Join(s.Jump, ",")} {
+		if value != "" {
+			args = append(args, "-o", option+"="+quoted(value))
 		}
 	}
-	s.KnownHosts = append(s.KnownHosts, global...)
-	if command != "" {
+	cmd := exec.CommandContext(ctx, "ssh", append(args, "--", name)...)
+	cmd.WaitDelay = time.Second
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fail.Wrap(fail.Invalid, fmt.Errorf("%w: %s", err, oneLine(said.String())), "expand %s of host %s", v, name).At(c.path).Do("ssh -F %s -G %s shows the configuration", c.path, name)
+	}
+	return values(string(out)).one("controlpath"), nil
+}
+
+// quoted quotes a value of a configuration.
+func quoted(v string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(v) + `"`
+}
+
+// printed is what ssh -G prints, by keyword.
+type printed map[string][]string
+
+func values(text string) printed {
+	all := printed{}
+	for line := range strings.Lines(text) {
+		key, v, _ := strings.Cut(strings.TrimRight(line, "\r\n"), " ")
+		all[key] = append(all[key], v)
+	}
+	return all
+}
+
+// one returns the value of a keyword; empty if the configuration leaves it open.
+func (p printed) one(key string) string {
+	if all := p[key]; len(all) > 0 && all[0] != unset && (key != "port" || all[0] != unsetPort) {
+		return all[0]
+	}
+	return ""
+}
+
+// parse reads what ssh prints.
+func (c *ClientConfig) parse(name string, set printed) (s Settings, err error) {
+	if v := set.one("hostname"); !strings.EqualFold(v, name) {
+		s.HostName = v
+	}
+	s.User, s.Agent, s.Alias = set.one("user"), set.one("identityagent"), set.one("hostkeyalias")
+	s.Port, _ = strconv.Atoi(set.one("port")) // ssh has checked it
+	jump := set["proxyjump"]
+	if v := set.one("proxyjump"); v != "" {
+		s.Jump = strings.Split(v, ",")
+	}
+	s.NoJump = len(jump) == 0 && len(set["proxycommand"]) == 0
+	s.KnownHosts = append(paths(set.one("userknownhostsfile")), paths(set.one("globalknownhostsfile"))...)
+	if set.one("proxycommand") != "" {
 		return s, fail.New(fail.Invalid, "host %s has a ProxyCommand, which is not supported", name).At(c.path).Do("write it as ProxyJump, or list the jump hosts as bastions")
 	}
-	tokens := strings.NewReplacer("%%", "%", "%d", "~", "%h", orElse(s.HostName, name), "%n", name, "%r", s.User, "%u", localUser())
-	path := func(v string) string { return expandHome(tokens.Replace(expandVariables(v))) }
-	for _, f := range keys {
-		switch f = firstFile(path(f), path(f)+".pub"); {
-		case f == "" || f == s.KeyFile || slices.Contains(s.MoreKeys, f):
+	for _, v := range set["identityfile"] {
+		if v == unset || strings.EqualFold(v, "none") {
+			continue
+		}
+		path, err := c.expand(name, s, v)
+		if err != nil {
+			return s, err
+		}
+		switch f := firstFile(path, path+".pub"); {
+		case f == "":
+			s.Missing = append(s.Missing, path)
+		case f == s.KeyFile || slices.Contains(s.MoreKeys, f):
 		case s.KeyFile == "":
 			s.KeyFile = f
 		default:
 			s.MoreKeys = append(s.MoreKeys, f)
 		}
 	}
-	for _, f := range certs {
-		if f = firstFile(path(f)); f != "" {
-			s.CertFiles = append(s.CertFiles, f)
+	for _, v := range set["certificatefile"] {
+		if v == unset || strings.EqualFold(v, "none") {
+			continue
+		}
+		path, err := c.expand(name, s, v)
+		if err != nil {
+			return s, err
+		}
+		if firstFile(path) != "" {
+			s.CertFiles = append(s.CertFiles, path)
 		}
 	}
-	s.Agent = path(s.Agent)
-	return s, nil
+	if strings.HasPrefix(s.Agent, "$") && !strings.HasPrefix(s.Agent, "${") { // a variable with the socket, which agents' users resolve
+		return s, nil
+	}
+	s.Agent, err = c.expand(name, s, s.Agent)
+	return s, err
 }
 
 // firstFile returns the first of paths that exists; empty if none does.
@@ -227,29 +313,20 @@ func firstFile(paths ...string) string {
 	return ""
 }
 
-// variable is one of the environment, as ssh_config names it.
-var variable = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
-
-// expandVariables replaces ${NAME} by the environment's value.
-func expandVariables(v string) string {
-	return variable.ReplaceAllStringFunc(v, func(name string) string { return os.Getenv(name[2 : len(name)-1]) })
-}
-
-// paths lists the files that a value names.
+// paths lists the files that a value of ssh -G names. It separates them by blanks, without the quotes around paths with blanks: the longest path that
+// exists counts.
 func paths(v string) (all []string) {
-	for f := range strings.FieldsSeq(v) {
-		if !strings.EqualFold(f, "none") {
+	for parts := strings.Split(v, " "); len(parts) > 0; {
+		n := len(parts)
+		for n > 1 && firstFile(expandHome(strings.Join(parts[:n], " "))) == "" {
+			n--
+		}
+		if f := strings.Join(parts[:n], " "); f != "" && !strings.EqualFold(f, "none") {
 			all = append(all, expandHome(f))
 		}
+		parts = parts[n:]
 	}
 	return all
-}
-
-func orElse(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
 }
 
 func localUser() string {

@@ -1,9 +1,11 @@
 package remote
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -77,7 +79,7 @@ Host *
   CanonicalizeHostname no
 `)
 	c := testkit.Value(ReadClientConfig(path))(t)
-	nobody := testkit.Value(c.Lookup("nobody"))(t)
+	nobody := testkit.Value(c.Lookup(As{}, "nobody"))(t)
 	if nobody.HostName+nobody.User+nobody.KeyFile+nobody.Alias != "" || nobody.Port != 0 || nobody.Jump != nil || nobody.NoJump || len(nobody.KnownHosts) == 0 {
 		t.Errorf("a host without settings: %+v", nobody)
 	}
@@ -105,15 +107,15 @@ Host *
 		if x.want.KnownHosts == nil {
 			x.want.KnownHosts = known
 		}
-		s, err := c.Lookup(strings.Split(x.names, ",")...)
+		s, err := c.Lookup(As{}, strings.Split(x.names, ",")...)
 		if err != nil || !s.equal(x.want) {
 			t.Errorf("%s is %+v, %v; want %+v", x.names, s, err, x.want)
 		}
 	}
-	_, err := c.Lookup("odd")
+	_, err := c.Lookup(As{}, "odd")
 	testkit.Fails(t, err, fail.Invalid, "host odd has a ProxyCommand, which is not supported")
 	for text, want := range map[string]string{"Host a\n  Port many\n": "line 2", "Host a\n  Colour blue\n": "line 2: Bad configuration option"} {
-		_, err = testkit.Value(ReadClientConfig(write("bad", text)))(t).Lookup("a")
+		_, err = testkit.Value(ReadClientConfig(write("bad", text)))(t).Lookup(As{}, "a")
 		testkit.Fails(t, err, fail.Invalid, want)
 	}
 	_, err = ReadClientConfig(filepath.Join(dir, "nowhere"))
@@ -140,7 +142,7 @@ func TestClientConfigFinal(t *testing.T) {
 		testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))
 		c := testkit.Value(ReadClientConfig(path))(t)
 		for name, s := range want {
-			got := testkit.Value(c.settings(name))(t)
+			got := testkit.Value(c.settings(name, As{}))(t)
 			got.KnownHosts = nil
 			if !got.equal(s) {
 				t.Errorf("%s\n%s is %+v, want %+v", text, name, got, s)
@@ -149,6 +151,79 @@ func TestClientConfigFinal(t *testing.T) {
 	}
 	if left := testkit.Value(filepath.Glob(filepath.Join(os.TempDir(), "naupegos-ssh-*")))(t); len(left) > 0 {
 		t.Errorf("files are left: %v", left)
+	}
+}
+
+// TestClientConfigLogin: the document's user and port select blocks and replace tokens, as -l and -p of ssh do.
+func TestClientConfigLogin(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("HOME", dir)
+	file := func(name string) string {
+		path := filepath.Join(dir, name)
+		testkit.Must(t, os.WriteFile(path, []byte("x"), 0o600))
+		return path
+	}
+	anns, byRole, byPort, spaced, known := file("ann key"), file("id-ops"), file("id-2201-"+strconv.Itoa(os.Getuid())), file("my known"), file("known")
+	first := testkit.Value(os.Hostname())(t)
+	first, _, _ = strings.Cut(first, ".")
+	byHost := file("id " + first + " alias m6")
+	const config = `
+Match user ann
+  Port 2200
+  IdentityFile ~/"ann key"
+Host m2
+  IdentityFile ~/id-%r
+Host m3
+  IdentityFile ~/id-%p-%i
+Host m4
+  UserKnownHostsFile "~/my known" ~/known
+  GlobalKnownHostsFile "~/my known"
+Host m5
+  UserKnownHostsFile ~/kno%r ~/known-%p
+Host m6
+  HostKeyAlias alias
+  IdentityFile "~/id %L %k %n"
+Host m7
+  IdentityFile ~/no-%p-%r
+Host m8
+  User bob
+  Port 2222
+  IdentityFile ~/id-%r-%p
+`
+	path := filepath.Join(dir, "config")
+	testkit.Must(t, os.WriteFile(path, []byte(strings.NewReplacer(`~/"ann key"`, `"~/ann key"`, "KnownHostsFile \"~/", "KnownHostsFile \""+dir+"/", " ~/k", " "+dir+"/k").Replace(config)), 0o600))
+	c := testkit.Value(ReadClientConfig(path))(t)
+	for _, x := range []struct {
+		as   As
+		name string
+		want Settings // without KnownHosts: any
+	}{
+		{As{User: "ann"}, "m1", Settings{User: "ann", Port: 2200, KeyFile: anns}},
+		{As{OtherUser: "ann", OtherPort: 22}, "m1", Settings{Port: 2200, KeyFile: anns}},
+		{As{User: "ann", Port: 9}, "m1", Settings{User: "ann", Port: 9, KeyFile: anns}},
+		{As{User: "ops"}, "m2", Settings{User: "ops", KeyFile: byRole}},
+		{As{OtherUser: "ops"}, "m2", Settings{KeyFile: byRole}},
+		{As{OtherPort: 2201}, "m3", Settings{KeyFile: byPort}},
+		{As{Port: 2201}, "m3", Settings{Port: 2201, KeyFile: byPort}},
+		{As{}, "m4", Settings{KnownHosts: []string{spaced, known, spaced}}},
+		{As{User: "wn", Port: 1}, "m5", Settings{User: "wn", KnownHosts: []string{known, dir + "/known-1"}}},
+		{As{OtherUser: "wn", OtherPort: 7}, "m5", Settings{KnownHosts: []string{known, dir + "/known-7"}}},
+		{As{}, "m6", Settings{Alias: "alias", KeyFile: byHost}},
+		{As{OtherUser: "root"}, "m7", Settings{Missing: []string{dir + "/no-22-root"}}},
+		{As{OtherUser: "root"}, "m8", Settings{User: "bob", Port: 2222, Missing: []string{dir + "/id-bob-2222"}}},
+	} {
+		s, err := c.Lookup(x.as, x.name)
+		if len(x.want.KnownHosts) == 0 {
+			s.KnownHosts = nil
+		} else {
+			s.KnownHosts = s.KnownHosts[:min(len(x.want.KnownHosts), len(s.KnownHosts))]
+		}
+		if x.as.Port == 1 {
+			s.Port = 0
+		}
+		if err != nil || fmt.Sprint(s) != fmt.Sprint(x.want) {
+			t.Errorf("%s as %+v is %+v, %v; want %+v", x.name, x.as, s, err, x.want)
+		}
 	}
 }
 

@@ -61,7 +61,7 @@ func (l *logins) check(machines []v1alpha1.Machine) error {
 }
 
 // settings looks a host up in the client configuration; without one it returns no settings.
-func (l *logins) settings(names ...string) (remote.Settings, error) {
+func (l *logins) settings(as remote.As, names ...string) (remote.Settings, error) {
 	if l.conf == nil {
 		return remote.Settings{}, nil
 	}
@@ -69,13 +69,17 @@ func (l *logins) settings(names ...string) (remote.Settings, error) {
 	if err != nil {
 		return remote.Settings{}, err
 	}
-	return conf.Lookup(names...)
+	as.OtherUser, as.OtherPort = l.doc.User, cmp.Or(as.OtherPort, l.doc.Port)
+	return conf.Lookup(as, names...)
 }
 
 // fill sets the login of m.
 func (l *logins) fill(m *provider.Machine, h *v1alpha1.HostMachine) error {
-	s, err := l.settings(h.SSHAddress, m.Name, h.Address)
+	s, err := l.settings(remote.As{User: h.User, Port: h.Port}, h.SSHAddress, m.Name, h.Address)
 	if err != nil {
+		return err
+	}
+	if err := l.missing(s, h.SSHKeyFile); err != nil {
 		return err
 	}
 	m.User, m.Port = cmp.Or(h.User, s.User, l.doc.User), cmp.Or(h.Port, s.Port, l.doc.Port)
@@ -99,6 +103,15 @@ func (l *logins) fill(m *provider.Machine, h *v1alpha1.HostMachine) error {
 	}
 	m.HostKeys, err = l.hostKeys(s, m.Port, h.SSHAddress, m.Login.Address, m.Address, m.Name)
 	return err
+}
+
+// missing returns an error if the configuration's key files do not exist, and there are no other keys.
+func (l *logins) missing(s remote.Settings, own string) error {
+	other := cmp.Or(own, s.KeyFile, l.doc.SSHKeyFile, l.doc.Credential)
+	if len(s.Missing) == 0 || other != "" || l.doc.SSHAgent || len(remote.DefaultKeyFiles()) > 0 {
+		return nil
+	}
+	return fail.New(fail.Invalid, "no IdentityFile exists: %s", strings.Join(s.Missing, ", ")).At(l.doc.SSHConfig).Do("name the key by sshKeyFile, or correct IdentityFile")
 }
 
 // via lists the jump hosts of a machine.
@@ -135,7 +148,7 @@ func (l *logins) chain(list []string, depth int) (all []provider.Jump, err error
 		if err != nil {
 			return nil, fail.Wrap(fail.Invalid, err, "read ProxyJump").At(l.doc.SSHConfig)
 		}
-		own, err := l.settings(host)
+		own, err := l.settings(remote.As{User: user, Port: port, OtherPort: 22}, host)
 		if err != nil {
 			return nil, err
 		}
@@ -157,7 +170,7 @@ func (l *logins) chain(list []string, depth int) (all []provider.Jump, err error
 
 // jump returns one jump host with its login.
 func (l *logins) jump(host, user string, port int) (provider.Jump, error) {
-	s, err := l.settings(host)
+	s, err := l.settings(remote.As{User: user, Port: port, OtherPort: 22}, host)
 	if err != nil {
 		return provider.Jump{}, err
 	}

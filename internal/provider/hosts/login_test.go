@@ -17,6 +17,34 @@ import (
 
 const keyA = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGs5yh3xvjLZdyRSmj2UOqGqQJ8gRlqDBFDM3lGj9bNv"
 
+// TestUserOfTheDocument: the document's user selects blocks of the client configuration, and an error names key files that do not exist.
+func TestUserOfTheDocument(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("HOME", dir)
+	conf, key := filepath.Join(dir, "config"), filepath.Join(dir, "key")
+	testkit.Must(t, os.WriteFile(key, []byte("x"), 0o600))
+	testkit.Must(t, os.WriteFile(conf, []byte("Match user ann\n  IdentityFile "+key+"\nMatch user bob\n  IdentityFile ~/id-%p-%r\n"), 0o600))
+	for _, c := range []struct {
+		all, own string
+		keys     v1alpha1.Hosts
+		want     string // the key, or an error
+	}{
+		{all: "ann", want: key}, {own: "ann", all: "bob", want: key}, {all: "root"},
+		{own: "bob", all: "ann", want: "no IdentityFile exists: " + dir + "/id-22-bob"},
+		{all: "bob", keys: v1alpha1.Hosts{SSHAgent: true}}, {all: "bob", keys: v1alpha1.Hosts{SSHKeyFile: "k"}},
+	} {
+		doc := c.keys
+		doc.User, doc.SSHConfig, doc.Port = c.all, conf, 22
+		m := provider.Machine{Name: "m1", Address: "10.0.0.11"}
+		err := newLogins(&doc).fill(&m, &v1alpha1.HostMachine{Address: m.Address, User: c.own, HostKey: keyA})
+		if err != nil {
+			testkit.Fails(t, err, fail.Invalid, c.want)
+		} else if m.Login.KeyFile != c.want {
+			t.Errorf("%+v: the key is %q", c, m.Login.KeyFile)
+		}
+	}
+}
+
 // TestLogins: what the document says of a machine counts most, then the client configuration, then what the document says of all.
 func TestLogins(t *testing.T) {
 	dir := t.TempDir()
@@ -25,7 +53,7 @@ func TestLogins(t *testing.T) {
 	testkit.Must(t, os.WriteFile(key, []byte("x"), 0o600))
 	testkit.Must(t, os.WriteFile(known, []byte("198.51.100.11 "+keyA+"\n[bastion.example.org]:2200 "+keyA+"\n"), 0o600))
 	testkit.Must(t, os.WriteFile(conf, []byte("Host cp1\n  HostName 198.51.100.11\n  User ubuntu\n  IdentityFile "+key+"\n  IdentityAgent "+dir+"/a.sock\n  ProxyJump inner\n"+
-		"Host inner\n  ProxyJump me@bastion\nHost bastion\n  HostName bastion.example.org\n  Port 2200\n  IdentityAgent none\n  CertificateFile "+key+"\nHost loop\n  ProxyJump loop\nHost *\n  UserKnownHostsFile "+known+"\n"), 0o600))
+		"Host inner\n  ProxyJump me@bastion\nHost bastion\n  HostName bastion.example.org\n  Port 2200\n  IdentityAgent none\n  CertificateFile "+key+"\nHost loop\n  ProxyJump loop\nHost a\n  ProxyJump b\nHost b\n  ProxyJump a\nHost *\n  UserKnownHostsFile "+known+"\n"), 0o600))
 	for _, c := range []struct {
 		name string
 		doc  v1alpha1.Hosts
@@ -53,8 +81,10 @@ func TestLogins(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", c.name, diff)
 		}
 	}
-	err := newLogins(&v1alpha1.Hosts{SSHConfig: conf}).fill(&provider.Machine{Name: "loop"}, &v1alpha1.HostMachine{})
-	testkit.Fails(t, err, fail.Invalid, "jump hosts follow one another")
+	for name, want := range map[string]string{"loop": "jumphost loop via loop", "a": "jump hosts follow one another"} {
+		err := newLogins(&v1alpha1.Hosts{SSHConfig: conf}).fill(&provider.Machine{Name: name}, &v1alpha1.HostMachine{})
+		testkit.Fails(t, err, fail.Invalid, want)
+	}
 	h := reach.Host(provider.Machine{Name: "m", Address: "10.0.0.1", Login: provider.Login{Via: []provider.Jump{{Address: "first"}, {Address: "second"}}}})
 	if len(h.Via) != 1 || h.Via[0].Address != "second" || len(h.Via[0].Via) != 1 || h.Via[0].Via[0].Address != "first" {
 		t.Errorf("the chain is %+v", h)

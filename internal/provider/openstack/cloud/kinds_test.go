@@ -73,6 +73,12 @@ func TestAuthTypes(t *testing.T) {
 	} {
 		l, err := login(fmt.Sprintf("{auth_type: v3multifactor, auth_methods: %q, auth: {%s}}", methods, all))
 		checkLogin(t, l, err, want)
+		l, err = login(fmt.Sprintf("{auth_type: v3multifactor, auth_methods: [%s], auth: {%s}}", methods, all)) // as in openstacksdk's documentation
+		checkLogin(t, l, err, want)
+	}
+	for methods, want := range map[string]string{"[]": "! auth_methods is not set", "[[v3totp]]": "! this must be a single value", "{v3totp: 1}": "! clouds.mine.auth_methods: this must be a single value"} {
+		_, err := login(fmt.Sprintf("{auth_type: v3multifactor, auth_methods: %s, auth: {%s}}", methods, all))
+		checkLogin(t, Login{}, err, want)
 	}
 }
 
@@ -147,6 +153,12 @@ func TestSwitches(t *testing.T) {
 	}
 	_, err = login("{interface: intern, auth: {" + whole + "}}")
 	checkLogin(t, Login{}, err, `! clouds.mine.interface: the interface "intern" is not public, internal or admin`)
+	l, err := login("{interface: [internal], auth: {" + whole + "}}")
+	if err != nil || l.Where.Availability != "internal" {
+		t.Errorf("a list of one: %s, %v", l.Where.Availability, err)
+	}
+	_, err = login("{interface: [internal, public], auth: {" + whole + "}}")
+	checkLogin(t, Login{}, err, `! clouds.mine.interface: several interfaces are named`)
 	_, err = login("{network_endpoint_override: http://x, auth: {" + whole + "}}")
 	checkLogin(t, Login{}, err, `! clouds.mine.network_endpoint_override: a service's address is overridden here`)
 }

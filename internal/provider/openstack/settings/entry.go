@@ -64,6 +64,9 @@ var (
 // mayBePEM lists settings that contain a file name or PEM.
 var mayBePEM = map[string]bool{"cacert": true, "cert": true, "key": true}
 
+// mayBeList lists settings that openstacksdk takes as a list, too. Separated by commas, they are one value.
+var mayBeList = map[string]bool{"auth_methods": true, "interface": true, "endpoint_type": true}
+
 // underscored returns a setting's canonical name; openstacksdk accepts dashes too.
 func underscored(key string) string { return strings.ReplaceAll(key, "-", "_") }
 
@@ -110,9 +113,27 @@ func readScalar(m member, into map[string]value, known []string) error {
 		return m.wrong("this must be one line").Do("quote it, and check the line's end")
 	case m.isScalar():
 		into[key] = value{m.n.Value, m.at()}
+	case mayBeList[key] && !m.isMap():
+		return readList(m, into, key)
 	case slices.Contains(known, key):
 		return m.wrong("this must be a single value").Do("check the indentation")
 	}
+	return nil
+}
+
+func readList(m member, into map[string]value, key string) error {
+	items, err := m.items()
+	if err != nil {
+		return err
+	}
+	var all []string
+	for _, i := range items {
+		if !i.isScalar() || strings.ContainsAny(i.n.Value, "\r\n\x00,") {
+			return i.wrong("this must be a single value").Do("check the indentation")
+		}
+		all = append(all, i.n.Value)
+	}
+	into[key] = value{strings.Join(all, ","), m.at()}
 	return nil
 }
 

@@ -228,6 +228,9 @@ func (c chosen) services(s *Settings) error {
 	if c.env != "" {
 		v = value{c.env, "$OS_INTERFACE"}
 	}
+	if strings.Contains(v.text, ",") {
+		return bad(v, "several interfaces are named, but programs in the cluster use one").Do("write interface: public, internal or admin")
+	}
 	switch strings.ToLower(strings.TrimSuffix(strings.TrimSpace(v.text), "URL")) {
 	case "", "public":
 		s.Interface = "public"
