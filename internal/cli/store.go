@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -243,9 +242,6 @@ func tellAside(w io.Writer, aside string) error {
 // readable opens a backup.
 func readable(file string) (*os.File, error) {
 	f, err := os.Open(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fail.Wrap(fail.NotFound, err, "read the backup")
-	}
 	if err != nil {
 		return nil, fail.Wrap(fail.Invalid, err, "read the backup")
 	}

@@ -231,6 +231,9 @@ func verifyExport(file, key string, x *holds) (found store.Verified, err error) 
 		case err != nil || (line.Head == nil) != (c != nil) || c != nil && line.Entry == nil:
 			return found, fail.New(fail.Invalid, "record %d is not one of an export of the audit log", n).At(file).Do("naupegos server audit export writes one")
 		}
+		if c == nil && line.Head.Seq == 0 && line.Head.Signature == "" { // an empty log has no signed head
+			return found, fail.New(fail.NotFound, "the export has no entries: the audit log was empty when it was made").At(file)
+		}
 		if c == nil {
 			c, err = store.CheckAudit(public, *line.Head)
 		} else if err = c.Entry(line.Entry); err == nil {

@@ -231,11 +231,11 @@ func TestRealKubespray(t *testing.T) {
 	d := testkit.Value(New(options(), f))(t)
 	doc, err := d.Cluster()
 	testkit.Must(t, err)
-	if doc.Spec.Kubernetes.PodCIDR != "10.233.64.0/18" || doc.Spec.Kubernetes.ServiceCIDR != "10.233.0.0/18" || doc.Spec.Endpoint.Kind != "direct" {
+	if doc.Spec.Kubernetes.PodCIDR != "10.233.64.0/18" || doc.Spec.Kubernetes.ServiceCIDR != "10.233.0.0/18" || doc.Spec.Endpoint.Kind != "direct" || doc.Spec.Etcd.ElectionMilliseconds != 5000 {
 		t.Errorf("the document is %s", d.Document)
 	}
 	lost := strings.Join(d.Lost(), "\n")
-	for _, want := range []string{"election-timeout=5000 goes", "the runtime runsc goes", "metrics.address=127.0.0.1:1338 goes", `clusterDNS=["169.254.25.10"] becomes`, "allocate-node-cidrs=false becomes true"} {
+	for _, want := range []string{"the runtime runsc goes", "metrics.address=127.0.0.1:1338 goes", `clusterDNS=["169.254.25.10"] becomes`, "allocate-node-cidrs=false becomes true"} {
 		if !strings.Contains(lost, want) {
 			t.Errorf("%q is not lost:\n%s", want, lost)
 		}
