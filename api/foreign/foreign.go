@@ -15,14 +15,14 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// The limits of what is read: this is about the error message for a wrong file, and any file may be wrong.
+// Limits of the text that rules look at: any file may be given by mistake, of any size.
 const (
 	maxBytes     = 1 << 20
 	maxDocuments = 50
 )
 
 // Document returns the root of the single document in data, which must be of this version and kind. If it is not, Document reports why and returns
-// nil. A file of another tool is one finding, which says what it is.
+// nil. A file of another tool yields one finding, which names the tool.
 func Document(r *strict.Findings, data []byte, apiVersion, kind string) *yaml.Node {
 	if f, ok := recognize(data); ok {
 		r.AddAt(strict.Position{Line: f.line, Column: f.column}, "", "is "+f.what+", not a Cluster document of naupegos", f.do)
@@ -108,9 +108,9 @@ var ours = regexp.MustCompile(`(?m)^["']?apiVersion["']?\s*:\s*["']?[\w.-]*naupe
 // document is the root of one YAML document.
 type document struct{ *yaml.Node }
 
-// documents parses what it can: the documents before the first mistake.
+// documents returns the documents before the first mistake.
 func documents(data []byte) (docs []document) {
-	defer func() { _ = recover() }() // the parser is not ours, and the strict one reports what is wrong
+	defer func() { _ = recover() }() // the library may panic on such text; the strict parser then reports the mistake
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	for len(docs) < maxDocuments {
 		var n yaml.Node
@@ -124,30 +124,29 @@ func documents(data []byte) (docs []document) {
 	return docs
 }
 
-// child returns the value of a key of a mapping, or nil.
-func child(n *yaml.Node, key string) *yaml.Node {
+// entry returns the nodes of a key and of its value in a mapping, or nil.
+func entry(n *yaml.Node, key string) (k, v *yaml.Node) {
 	if n.Kind != yaml.MappingNode {
-		return nil
+		return nil, nil
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == key {
-			return n.Content[i+1]
+			return n.Content[i], n.Content[i+1]
 		}
 	}
-	return nil
+	return nil, nil
 }
 
-// keyNode returns a key of a mapping itself, or nil.
+// child returns the value of a key of a mapping, or nil.
+func child(n *yaml.Node, key string) *yaml.Node {
+	_, v := entry(n, key)
+	return v
+}
+
+// keyNode returns the node of a key of a mapping, or nil.
 func keyNode(n *yaml.Node, key string) *yaml.Node {
-	if n.Kind != yaml.MappingNode {
-		return nil
-	}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Value == key {
-			return n.Content[i]
-		}
-	}
-	return nil
+	k, _ := entry(n, key)
+	return k
 }
 
 // text returns the text of a top-level key, or "".

@@ -5,7 +5,7 @@ import (
 	"regexp"
 )
 
-// What the user can do, for several rules.
+// Remedies that several rules share.
 const (
 	comingFrom = `docs/how-to/coming-from.md shows where its settings belong, "naupegos init" writes a document`
 	takeOver   = `"naupegos import" takes a running cluster over and writes its document; ` + comingFrom

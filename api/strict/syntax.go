@@ -44,7 +44,7 @@ func within(line int, text []byte) int {
 	return max(min(line, 1+bytes.Count(bytes.TrimRight(text, "\r\n"), []byte("\n"))), 1)
 }
 
-// NotYAML says in plain words what is wrong with a text that Documents could not parse.
+// NotYAML describes, in plain words, the mistake in a text that Documents could not parse.
 func NotYAML(err error, text string) string {
 	line, said := split(err)
 	problem, _ := plainly(said)

@@ -128,7 +128,7 @@ func TestHookEvents(t *testing.T) {
 	}
 }
 
-// TestLookups: a lookup finds nothing, as with helm template. It is named, also where a chart makes up what it did not find.
+// TestLookups: a lookup finds nothing, as with helm template, and the plan names it, also if the chart generates a value in its place.
 func TestLookups(t *testing.T) {
 	const secret = "{{- $old := lookup \"v1\" \"Secret\" .Release.Namespace \"admin\" }}\napiVersion: v1\nkind: Secret\nmetadata: {name: admin}\nstringData:\n" +
 		"  password: {{ if .Values.password }}{{ .Values.password | quote }}{{ else if $old }}{{ $old.data.password }}{{ else }}{{ randAlphaNum 12 | quote }}{{ end }}\n" +

@@ -104,7 +104,7 @@ func laterDecisions(t *testing.T, c *Client) {
 	wantFail(t, err, fail.Conflict, "data.tls.crt (tuner)")
 }
 
-// strayDefaults: a default that forbids a change goes with it, unless somebody manages it.
+// strayDefaults: a default that forbids a change goes with it, unless a manager owns it.
 func strayDefaults(t *testing.T, c *Client) {
 	ctx, o := t.Context(), objects.Options{Addon: "manifests.stray", Prune: true, Shared: true}
 	recreate, onDelete := strings.Replace(scaledSet, "  replicas: 2\n", "  replicas: 3\n  strategy: {type: Recreate}\n", 1), strings.Replace(database, "  replicas: 2\n", "  replicas: 2\n  updateStrategy: {type: OnDelete}\n", 1)

@@ -27,7 +27,7 @@ type Key struct {
 const maxFile = 16 << 30
 
 // archived returns the names of the files in a backup, which are those of a state directory: an unpacked backup is a store.
-func archived() []string { return []string{dbFile, identityFile} }
+func archived() []string { return []string{DatabaseFile, identityFile} }
 
 func (k Key) recipients() (all []age.Recipient, err error) {
 	if k.Passphrase != "" {

@@ -25,7 +25,7 @@ type sqliteFile struct {
 
 // useSQLite opens the file in the store's directory.
 func (s *database) useSQLite() (err error) {
-	path := filepath.Join(s.dir, dbFile)
+	path := filepath.Join(s.dir, DatabaseFile)
 	if err := privateFile(path); err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (sqliteFile) isUnique(err error) bool {
 }
 
 func (d sqliteFile) explain(e *fail.Error) error {
-	e = e.At("the store").Confide("  the store is %s", filepath.Join(d.dir, dbFile))
+	e = e.At("the store").Confide("  the store is %s", filepath.Join(d.dir, DatabaseFile))
 	as := func(k fail.Kind, do string) error {
 		e.Kind = k
 		return e.Do("%s", do)

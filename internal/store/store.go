@@ -26,7 +26,7 @@ import (
 
 // The files in the store's directory.
 const (
-	dbFile       = "naupegos.db"
+	DatabaseFile = "naupegos.db" // of a store in a file, in its directory
 	identityFile = "identity.age"
 	lockFile     = "lock" // held while the store is created or migrated
 )
@@ -120,7 +120,7 @@ func (s *database) openOrMake(ctx context.Context, url string) error {
 // emptied refuses an empty or missing file beside an identity, before SQLite takes it for a new database and deletes its write-ahead log. A first start that
 // was interrupted leaves no such pair: it writes the identity after the tables.
 func emptied(dir string) error {
-	path := filepath.Join(dir, dbFile)
+	path := filepath.Join(dir, DatabaseFile)
 	db, err := os.Stat(path)
 	if _, none := os.Stat(filepath.Join(dir, identityFile)); none != nil || err != nil && !errors.Is(err, fs.ErrNotExist) || err == nil && db.Size() > 0 {
 		return nil // opening it reports what is wrong

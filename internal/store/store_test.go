@@ -43,7 +43,7 @@ func newCluster(t *testing.T, s *database, name string) *Cluster {
 
 func TestOpenMakesPrivateFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a b?c#d%41", "naupegos")
-	if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, dbFile), nil, 0o644)); err != nil { // readable by others
+	if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, DatabaseFile), nil, 0o644)); err != nil { // readable by others
 		t.Fatal(err)
 	}
 	s := open(t, dir)
@@ -61,7 +61,7 @@ func TestOpenMakesPrivateFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range []string{dbFile, dbFile + "-wal", identityFile} {
+	for _, f := range []string{DatabaseFile, DatabaseFile + "-wal", identityFile} {
 		if _, err := os.Stat(filepath.Join(dir, f)); err != nil {
 			t.Error(err)
 		}
@@ -112,11 +112,11 @@ func TestOpenRefusesNewerSchema(t *testing.T) {
 
 func TestOpenRefusesDamage(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, dbFile), []byte(strings.Repeat("this is not a database ", 500)), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, DatabaseFile), []byte(strings.Repeat("this is not a database ", 500)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, err := Open(t.Context(), Location{Dir: dir})
-	testkit.Fails(t, fail.Whole(err), fail.Internal, "damaged", dbFile)
+	testkit.Fails(t, fail.Whole(err), fail.Internal, "damaged", DatabaseFile)
 }
 
 func TestOpenRefusesUnusableDirectory(t *testing.T) {
@@ -232,7 +232,7 @@ func TestWrapNamesWhatHelps(t *testing.T) {
 	}
 	_, err := a.inTx(t.Context(), a.db, func(*sql.Tx) error {
 		_, err := b.CreateCluster(t.Context(), Cluster{Name: "demo"})
-		testkit.Fails(t, fail.Whole(err), fail.Conflict, "another naupegos process", dbFile)
+		testkit.Fails(t, fail.Whole(err), fail.Conflict, "another naupegos process", DatabaseFile)
 		return nil
 	})
 	if err != nil {

@@ -54,7 +54,7 @@ func (s *database) openOrImagine(ctx context.Context, url string) error {
 // exists reports whether there is a store, and makes nothing.
 func (s *database) exists(ctx context.Context, url string) (bool, error) {
 	if url == "" {
-		path := filepath.Join(s.dir, dbFile)
+		path := filepath.Join(s.dir, DatabaseFile)
 		_, err := os.Stat(path)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return false, refused(err, path, "open the store")

@@ -64,7 +64,7 @@ func TestOtherOwner(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := refused(fs.ErrPermission, filepath.Join(path, dbFile), "open the store"); !strings.Contains(err.Error(), "it belongs to "+owner) {
+	if err := refused(fs.ErrPermission, filepath.Join(path, DatabaseFile), "open the store"); !strings.Contains(err.Error(), "it belongs to "+owner) {
 		t.Error(err)
 	}
 	if err := refused(fs.ErrPermission, t.TempDir(), "open the store"); strings.Contains(err.Error(), "belongs") {
@@ -83,7 +83,7 @@ func TestEmptied(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	db, wal := filepath.Join(dir, dbFile), filepath.Join(dir, dbFile+"-wal")
+	db, wal := filepath.Join(dir, DatabaseFile), filepath.Join(dir, DatabaseFile+"-wal")
 	open := map[string]func(context.Context, Location) (Store, error){
 		"view": View, "open": func(ctx context.Context, at Location) (Store, error) { return Open(ctx, at) },
 	}

@@ -1,4 +1,4 @@
-// Package infile reads the document that a user names with -f, and says what is wrong with a path that leads to none.
+// Package infile reads the document that a user names with -f. Its errors name the fault of a path that leads to no document.
 //
 // It does not depend on the document's content.
 package infile

@@ -16,7 +16,7 @@ const leastRoom = 1 << 20 // bytes
 // storePing returns the check that the store answers. SQLite answers from memory and writes on to a file that was deleted, and a full disk shows only at a
 // change; so a store in a file is well only while its file is the one that was opened, has content, and its disk has room.
 func storePing(st store.Store) func(context.Context) error {
-	file := filepath.Join(st.Dir(), "naupegos.db")
+	file := filepath.Join(st.Dir(), store.DatabaseFile)
 	opened, err := os.Stat(file)
 	inFile := err == nil && st.Where() == st.Dir()
 	return func(ctx context.Context) error {

@@ -15,7 +15,7 @@ func TestStorePing(t *testing.T) {
 	dir := t.TempDir()
 	st := testkit.Value(store.Open(t.Context(), store.Location{Dir: dir}))(t)
 	defer st.Close()
-	ping, file := storePing(st), filepath.Join(dir, "naupegos.db")
+	ping, file := storePing(st), filepath.Join(dir, store.DatabaseFile)
 	testkit.Must(t, ping(t.Context()))
 	text := testkit.Value(os.ReadFile(file))(t)
 	testkit.Must(t, os.Truncate(file, 0))

@@ -3,6 +3,7 @@ package adopt
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -215,16 +216,15 @@ func (d *drafting) agreed(list []setting, all []comparison) (out []setting) {
 		}
 		machines[key][c.where] = true
 	}
-	for i, s := range list {
-		count := 0
-		first := true
-		for j, o := range list {
-			if reflect.DeepEqual(s, o) {
-				count++
-				first = first && j >= i
-			}
+	alike := map[string]int{}
+	for _, s := range list {
+		text := fmt.Sprintf("%#v", s) // with maps in the order of their keys
+		alike[text]++
+		all := len(machines[[2]string{s.program, s.pool}])
+		if s.name == certSANs {
+			all = 1
 		}
-		if first && (s.name == certSANs || count == len(machines[[2]string{s.program, s.pool}])) {
+		if alike[text] == all {
 			out = append(out, s)
 		}
 	}
