@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -37,7 +38,7 @@ func newExpert(ctx context.Context, c *cluster.Cluster) (*expert, error) {
 		return nil, fmt.Errorf("compile Helm: %w\n%s", err, out)
 	}
 	for _, s := range catalogue.Sets() {
-		if s.Name != catalogue.MetricsServer && s.Name != catalogue.MetalLB && s.Name != catalogue.CertManager {
+		if !slices.Contains(measured, s.Name) {
 			continue
 		}
 		cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", s.Module+"@"+s.Version)
@@ -57,10 +58,6 @@ func newExpert(ctx context.Context, c *cluster.Cluster) (*expert, error) {
 
 // install starts all installations at once and returns when Helm reports all of them ready.
 func (e *expert) install(ctx context.Context) error {
-	chart := filepath.Join(e.cluster.Dir, "cert-manager")
-	if err := released(filepath.Join(e.modules[catalogue.CertManager], "deploy/charts/cert-manager"), chart); err != nil {
-		return err
-	}
 	return together(
 		func() error {
 			return e.chart(ctx, catalogue.MetricsServer, "kube-system", filepath.Join(e.modules[catalogue.MetricsServer], "charts/metrics-server"),
@@ -79,14 +76,6 @@ func (e *expert) install(ctx context.Context) error {
 			}
 			_, err = e.cluster.Kubectl(ctx, "apply", "-f", file)
 			return err
-		},
-		func() error {
-			if _, err := e.cluster.Kubectl(ctx, "apply", "--server-side", "-f", e.definitions()); err != nil {
-				return err
-			}
-			return e.chart(ctx, catalogue.CertManager, "cert-manager", chart,
-				map[string]string{"image": catalogue.ImageCertManager, "webhook.image": catalogue.ImageCertManagerWebhook, "cainjector.image": catalogue.ImageCertManagerCAInjector,
-					"acmesolver.image": catalogue.ImageCertManagerSolver}, "startupapicheck.enabled=false")
 		},
 	)
 }
@@ -135,21 +124,7 @@ func (e *expert) remove(ctx context.Context) error {
 			}
 			return err
 		},
-		func() error {
-			err := e.run(ctx, "uninstall", catalogue.CertManager, "--namespace", "cert-manager", "--wait")
-			if err == nil {
-				_, err = e.cluster.Kubectl(ctx, "delete", "-f", e.definitions())
-			}
-			if err == nil {
-				_, err = e.cluster.Kubectl(ctx, "delete", "namespace", "cert-manager")
-			}
-			return err
-		},
 	)
-}
-
-func (e *expert) definitions() string {
-	return filepath.Join(e.modules[catalogue.CertManager], "deploy/crds")
 }
 
 func (e *expert) run(ctx context.Context, args ...string) error {
@@ -161,14 +136,6 @@ func (e *expert) run(ctx context.Context, args ...string) error {
 		return fmt.Errorf("helm %s: %w\n%s", strings.Join(args[:2], " "), err, said.String())
 	}
 	return nil
-}
-
-// released copies cert-manager's chart, whose Chart.yaml the project's release process makes from a template.
-func released(from, to string) error {
-	if err := errors.Join(os.RemoveAll(to), os.CopyFS(to, os.DirFS(from))); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(to, "Chart.yaml"), []byte("apiVersion: v2\nname: cert-manager\nversion: v1.0.0\nappVersion: v1.0.0\n"), 0o600)
 }
 
 // together runs functions at the same time and returns all errors.

@@ -1,11 +1,11 @@
-// Command addons measures, side by side in one run, how long it takes until three addons work on a running cluster: `naupegos apply` of a document
-// with metrics-server, MetalLB and cert-manager, against `helm install` of the projects' own charts, started at the same time by a program that
-// works like an expert's script.
+// Command addons measures, side by side in one run, how long it takes until two addons work on a running cluster: `naupegos apply` of a document
+// with metrics-server and MetalLB, against `helm install` of the projects' own charts, started at the same time by a program that works like an
+// expert's script. Only these two have charts in their Go modules that fit the bundle's images: those of cert-manager and external-dns have main
+// programs of ours, with fewer flags.
 //
 // Both sides get the same cluster (3 control planes, 2 workers and 2 gateways on this host) with the same images, which its machines hold before.
-// The addons work when the metrics API has all nodes, a Service of type LoadBalancer has an address, and a certificate has been issued. The
-// command prints `addons ratio: X`, the time of naupegos divided by that of Helm, and the time of an apply that finds nothing to do, with and
-// without addons.
+// The addons work when the metrics API has all nodes and a Service of type LoadBalancer has an address. The command prints `addons ratio: X`, the
+// time of naupegos divided by that of Helm, and the time of an apply that finds nothing to do, with and without addons.
 package main
 
 import (
@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -23,6 +24,7 @@ import (
 
 	"github.com/naupegos/naupegos/bench/cluster"
 	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/bundle/catalogue"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/release"
 )
@@ -42,8 +44,10 @@ const (
 	nodes = 5
 	pool  = "10.76.6.200-10.76.6.209"
 
-	withAddons = bare + "  addons:\n    - {name: metrics-server}\n    - {name: cert-manager}\n    - {name: metallb, metallb: {pools: [{name: services, addresses: [" + pool + "]}]}}\n"
+	withAddons = bare + "  addons:\n    - {name: metrics-server}\n    - {name: metallb, metallb: {pools: [{name: services, addresses: [" + pool + "]}]}}\n"
 )
+
+var measured = []string{catalogue.MetricsServer, catalogue.MetalLB}
 
 func main() {
 	kube.Quiet()
@@ -67,7 +71,7 @@ func run(ctx context.Context, program string, runs int) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := c.Naupegos(ctx, "bundle", "build", "--addons", "metrics-server,metallb,cert-manager"); err != nil {
+	if err := c.Naupegos(ctx, "bundle", "build", "--addons", strings.Join(measured, ",")); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
@@ -78,7 +82,7 @@ func run(ctx context.Context, program string, runs int) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := c.Apply(ctx, bare); err != nil {
+	if err := strip(ctx, c); err != nil {
 		return err
 	}
 	without, err := idle(ctx, c, bare)
@@ -109,7 +113,7 @@ func run(ctx context.Context, program string, runs int) (err error) {
 		}
 		fmt.Printf("naupegos  all addons work after %5.1f s\n", took.Seconds())
 		byNaupegos = append(byNaupegos, took)
-		if err := errors.Join(tidy(ctx, set), c.Apply(ctx, bare)); err != nil {
+		if err := errors.Join(tidy(ctx, set), strip(ctx, c)); err != nil {
 			return fmt.Errorf("naupegos: %w", err)
 		}
 	}
@@ -138,6 +142,15 @@ func measure(ctx context.Context, set *kubernetes.Clientset, install func(contex
 	return time.Since(began), works
 }
 
+// strip removes the addons, and waits until their namespace is gone.
+func strip(ctx context.Context, c *cluster.Cluster) error {
+	err := c.Apply(ctx, bare)
+	if err == nil {
+		_, err = c.Kubectl(ctx, "wait", "--for=delete", "namespace/metallb-system", "--timeout", patience.String())
+	}
+	return err
+}
+
 // idle returns the time of an apply that finds nothing to do.
 func idle(ctx context.Context, c *cluster.Cluster, document string) (time.Duration, error) {
 	began := time.Now()
@@ -154,7 +167,7 @@ func theBundle(ctx context.Context) (*bundle.Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	return lib.Find(ctx, release.Default, "metrics-server", "metallb", "cert-manager")
+	return lib.Find(ctx, release.Default, measured...)
 }
 
 func median(list []time.Duration) time.Duration {

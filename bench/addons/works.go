@@ -19,15 +19,8 @@ const (
 // object is one that an addon serves.
 type object struct{ path, json string }
 
-var (
-	service = object{"/api/v1/namespaces/default/services/bench",
-		`{"apiVersion":"v1","kind":"Service","metadata":{"name":"bench"},"spec":{"type":"LoadBalancer","ports":[{"port":80}]}}`}
-	issuer = object{"/apis/cert-manager.io/v1/namespaces/default/issuers/bench",
-		`{"apiVersion":"cert-manager.io/v1","kind":"Issuer","metadata":{"name":"bench"},"spec":{"selfSigned":{}}}`}
-	certificate = object{"/apis/cert-manager.io/v1/namespaces/default/certificates/bench",
-		`{"apiVersion":"cert-manager.io/v1","kind":"Certificate","metadata":{"name":"bench"},"spec":{"secretName":"bench","dnsNames":["bench.example"],"issuerRef":{"name":"bench"}}}`}
-	secret = object{path: "/api/v1/namespaces/default/secrets/bench"}
-)
+var service = object{"/api/v1/namespaces/default/services/bench",
+	`{"apiVersion":"v1","kind":"Service","metadata":{"name":"bench"},"spec":{"type":"LoadBalancer","ports":[{"port":80}]}}`}
 
 // allWork waits until every addon serves its users.
 func allWork(ctx context.Context, set *kubernetes.Clientset) error {
@@ -67,32 +60,12 @@ func allWork(ctx context.Context, set *kubernetes.Clientset) error {
 			}
 			return err
 		}),
-		wait("a certificate is issued", func() error {
-			var c struct {
-				Status struct {
-					Conditions []struct{ Type, Status string }
-				}
-			}
-			if err := errors.Join(put(ctx, set, issuer), put(ctx, set, certificate), get(ctx, set, certificate.path, &c)); err != nil {
-				return err
-			}
-			for _, cond := range c.Status.Conditions {
-				if cond.Type == "Ready" && cond.Status == "True" {
-					return nil
-				}
-			}
-			return fmt.Errorf("its conditions are %v", c.Status.Conditions)
-		}),
 	)
 }
 
-// tidy deletes the objects of allWork.
+// tidy deletes the object of allWork.
 func tidy(ctx context.Context, set *kubernetes.Clientset) error {
-	var errs []error
-	for _, o := range []object{certificate, issuer, service, secret} {
-		errs = append(errs, set.RESTClient().Delete().AbsPath(o.path).Do(ctx).Error())
-	}
-	return errors.Join(errs...)
+	return set.RESTClient().Delete().AbsPath(service.path).Do(ctx).Error()
 }
 
 func get(ctx context.Context, set *kubernetes.Clientset, path string, into any) error {
