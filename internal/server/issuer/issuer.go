@@ -21,6 +21,7 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/scheme"
 	"github.com/naupegos/naupegos/internal/server"
 	"github.com/naupegos/naupegos/internal/server/access"
 	"github.com/naupegos/naupegos/internal/server/problem"
@@ -95,7 +96,7 @@ func Client(ca []byte) (*http.Client, error) {
 			return nil, fail.New(fail.Invalid, "the file with the issuer's authority holds no certificate")
 		}
 	}
-	return &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{TLSClientConfig: conf, Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}}, nil
+	return &http.Client{Timeout: 20 * time.Second, Transport: scheme.Watch(&http.Transport{TLSClientConfig: conf, Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true})}, nil
 }
 
 // known returns the issuer's configuration, which it requests at first use.
