@@ -130,11 +130,16 @@ func exitCodes(root string) ([]byte, error) {
 			fmt.Fprintf(&b, "| %d | | only from `status`: the cluster has drifted: it serves, but something differs from the document or is due for renewal |\n", fail.ExitDrifted)
 		}
 		if k == fail.Internal {
-			fmt.Fprintf(&b, "| 2 | | only from `plan` and `diff`, and from `--dry-run` where it prints a plan: there are changes |\n")
+			fmt.Fprintf(&b, "| 2 | | only from `plan` and `diff`, and from `--dry-run` where it prints a plan: there are changes, and nothing prevents their beginning |\n")
 		}
 	}
 	b.WriteString("\nWithout an error, `status` exits with 5 if the cluster is unhealthy, `test` with 5 if something is not well, `server status` with 5 if no server is at work, `doctor` and `certs issuer --check` with 4 if a check fails,\n" +
 		"and `import` with 4 if something blocks. `naupegos ssh` exits with the status of the remote command, and `naupegos kubectl` with kubectl's.\n" +
+		"If apply would refuse to begin, because a host can't be used or a registry not be reached, `plan` and `--dry-run` print the plan and exit with the status of that\n" +
+		"refusal.\n" +
+		"SIGINT and SIGTERM interrupt every command: one sentence (with `-o json`, one object) says whether anything was changed and how to resume, and the status\n" +
+		"is 130. A run of a plan ends its running steps first; a second signal ends it at once. Commands that work until they are stopped end with 0: `server`, `ui`,\n" +
+		"`autoscale`, `top`, `logs --follow` and `events --watch`.\n" +
 		"Steps that end with \"not ready\" or \"unreachable\" are retried until their deadline; any other error ends the plan once the running steps have\n" +
 		"finished.\n")
 	return b.Bytes(), nil

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/scheme"
 )
 
 // fetcher downloads over HTTP with bounds on everything.
@@ -25,10 +26,9 @@ type fetcher struct {
 
 func newFetcher() *fetcher {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.ResponseHeaderTimeout = 30 * time.Second
 	transport.DialContext = (&net.Dialer{Timeout: 10 * time.Second}).DialContext
-	transport.OnProxyConnectResponse = throughProxy
-	return &fetcher{client: &http.Client{Transport: transport, CheckRedirect: noDowngrade}, attempts: 4, stall: 30 * time.Second, largest: 4 << 30}
+	transport.OnProxyConnectResponse, transport.ResponseHeaderTimeout = throughProxy, 30*time.Second
+	return &fetcher{client: &http.Client{Transport: scheme.Watch(transport), CheckRedirect: noDowngrade}, attempts: 4, stall: 30 * time.Second, largest: 4 << 30}
 }
 
 // throughProxy returns an error that names the proxy if the proxy of the environment does not lead on.

@@ -79,8 +79,7 @@ func (a *App) connection() (client.Config, error) {
 	if err != nil || conf.URL == "" || conf.Token != "" {
 		return conf, err
 	}
-	// Verbs call this before they have their own context.
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(a.now(), time.Minute)
 	defer cancel()
 	dir, err := a.ownDir()
 	if err == nil {
@@ -146,7 +145,7 @@ func (v *afar) look(ctx context.Context) (first *plan.Plan, found operate.Done, 
 		return nil, found, true, err
 	}
 	if v.flags.dry {
-		err = v.app.showDry(v.verb, p, got.Later)
+		err = v.app.showDry(v.verb, p, got.Later, got.Obstacle())
 	}
 	return p, got.Found, v.flags.dry || got.Idle, err
 }
@@ -232,6 +231,9 @@ func (v *afar) run(ctx context.Context, what operate.Asked, digest string) (r wo
 	asked, err := v.server.Submit(ctx, work.Order{
 		Asked: what, Digest: digest, Consents: v.flags.consents.Given, Yes: v.flags.yes, Parallel: int(v.flags.parallel),
 	})
+	if err != nil && ctx.Err() != nil {
+		return r, fail.New(fail.Interrupted, "%s was interrupted: whether the server began it is not known", what.Verb).Do("naupegos history %s shows its run", what.Cluster) // cause withheld: the user stopped it
+	}
 	if err != nil {
 		return r, err
 	}

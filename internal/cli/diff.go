@@ -20,13 +20,14 @@ func newDiffCmd(a *App) *cobra.Command {
 		Plan: func(ctx context.Context, file, name string) (*plan.Plan, string, error) {
 			asked := operate.Asked{Verb: operate.Apply, Cluster: name}
 			if file == "" {
-				return foreseen(ctx, a, asked)
+				p, later, _, err := foreseen(ctx, a, asked)
+				return p, later, err
 			}
 			_, data, err := a.readDocument(file)
 			if err != nil {
 				return nil, "", err
 			}
-			p, later, err := foreseen(ctx, a, operate.Asked{Verb: operate.Apply, Document: string(data), From: shownFile(file)})
+			p, later, _, err := foreseen(ctx, a, operate.Asked{Verb: operate.Apply, Document: string(data), From: shownFile(file)})
 			return p, later, located(err, file, data)
 		},
 		Machines: func(ctx context.Context, name string) (names []string, err error) {
@@ -42,22 +43,22 @@ func newDiffCmd(a *App) *cobra.Command {
 	})
 }
 
-// foreseen makes a plan, here or on a server, without changing anything.
-func foreseen(ctx context.Context, a *App, asked operate.Asked) (*plan.Plan, string, error) {
+// foreseen makes a plan, here or on a server, without changing anything. unready says why it could not begin.
+func foreseen(ctx context.Context, a *App, asked operate.Asked) (p *plan.Plan, later string, unready, err error) {
 	if c, err := a.server(); err != nil {
-		return nil, "", err
+		return nil, "", nil, err
 	} else if c != nil {
 		got, p, err := a.planned(ctx, c, api.PlanRequest{Asked: asked})
 		if err != nil {
-			return nil, "", err
+			return nil, "", nil, err
 		}
-		return p, got.Later, nil
+		return p, got.Later, got.Obstacle(), nil
 	}
 	b, err := a.begin(ctx, asked, work.Need{}, nil, nil)
 	if err != nil {
-		return nil, "", err
+		return nil, "", nil, err
 	}
-	return b.First.Plan, b.Later(), b.Close()
+	return b.First.Plan, b.Later(), b.First.Unready, b.Close()
 }
 
 // look returns the look of plans on w. With verbose logging it includes the changed lines of files.

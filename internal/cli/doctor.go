@@ -125,6 +125,9 @@ func (a *App) examineHere(ctx context.Context, name, file string) []provider.Che
 	checks := []provider.Check{check("naupegos", "version "+version, nil), check("agent", path, err)}
 	doc, of, err := a.examined(ctx, name, file)
 	checks = append(checks, a.checkStore(ctx))
+	for _, p := range userdir.Places() {
+		checks = append(checks, check(p.Name, p.Dir, p.Try()))
+	}
 	if of != "" {
 		checks = append(checks, check("document", of, err))
 	}

@@ -5,12 +5,9 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -43,13 +40,6 @@ or Ubuntu image works as well: what a machine lacks is sent to it when it is con
 	return c
 }
 
-// stoppable returns a context that ends with Ctrl-C or SIGTERM, so that unfinished files are removed. A second signal ends the program.
-func stoppable(c *cobra.Command) (context.Context, func()) {
-	ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
-	return ctx, stop
-}
-
 func newImageBuildCmd(a *App) *cobra.Command {
 	var o image.Options
 	var kubernetes, root string
@@ -70,8 +60,7 @@ virtualisation.`,
 		Example: "  naupegos image build --file debian-12-k8s.qcow2\n  naupegos image build --kubernetes " + release.Default + " --format raw --file disk.raw",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := stoppable(cmd)
-			defer stop()
+			ctx := cmd.Context()
 			if err := o.Check(); err != nil {
 				return err
 			}
@@ -123,8 +112,7 @@ the server's state directory. naupegos machine install sets which machine gets i
 		Example: "  naupegos image system\n  naupegos image system --kubernetes " + release.Default + " --out /var/lib/naupegos/server/boot/assets/systems",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := stoppable(cmd)
-			defer stop()
+			ctx := cmd.Context()
 			o.Format = image.System
 			if err := o.Check(); err != nil {
 				return err
@@ -181,8 +169,7 @@ contents. min_disk is the size of the image's disk.`,
   naupegos image upload disk.raw --cloud mycloud --name debian-12-k8s --property hw_disk_bus=scsi --property hw_scsi_model=virtio-scsi`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, stop := stoppable(cmd)
-			defer stop()
+			ctx := cmd.Context()
 			lines := progress.NewLines(a.Err)
 			want, err := describeImage(ctx, args[0], lines)
 			if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cli/verbs"
 	"github.com/naupegos/naupegos/internal/cluster/nodes"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/interrupt"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -197,6 +198,10 @@ func newLocalMachineCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: local.SupervisorCommand + " DIR", Hidden: true, Args: cobra.ExactArgs(1),
 		Short: "Run one local machine (started by naupegos itself)",
-		RunE:  func(cmd *cobra.Command, args []string) error { return local.Supervise(cmd.Context(), args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			_, give := interrupt.Take(cmd.Context()) // a supervisor has its own way to stop
+			defer give()
+			return local.Supervise(cmd.Context(), args[0])
+		},
 	}
 }

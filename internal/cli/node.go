@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
-	"os/signal"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -274,8 +271,6 @@ func (a *App) autoscaleSecret(ctx context.Context, name, address string) error {
 
 // autoscale serves each cluster until it is interrupted, or serving one fails.
 func (a *App) autoscale(ctx context.Context, names, ports []string, f *autoscaleFlags) error {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	host, _, _ := net.SplitHostPort(f.listen)
 	g, ctx := errgroup.WithContext(ctx)
 	for i, name := range names {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -51,7 +52,8 @@ pulled or built first if it is not in the library.
 plan NAME compares the document that was applied last. A server wants the role read for that, operate for a document.
 --destroy plans what naupegos destroy would do to the cluster NAME, or to the one that FILE describes.
 
-Exit status: 0 if there is nothing to do, 2 if there are changes, any other on errors.`,
+Exit status: 0 if there is nothing to do, 2 if there are changes, any other on errors. If apply would not begin, as with a
+host that can't be used, the plan is printed, and the exit status is that of apply.`,
 		Example: `  naupegos plan -f cluster.yaml
   naupegos plan -f cluster.yaml -o json | jq '.steps[].id'
   naupegos plan -f cluster.yaml --out cluster.plan
@@ -121,16 +123,16 @@ func (a *App) plan(ctx context.Context, f *planFlags) error {
 		}
 		fmt.Fprintf(a.Err, "The plan is saved: naupegos apply %s carries it out.\n", f.save)
 	}
-	return a.printPlan(ap.Plan, ap.Later(), &f.out, f.diff)
+	return a.printPlan(ap.Plan, ap.Later(), ap.Unready, &f.out, f.diff)
 }
 
 // planOf shows the plan of a request.
 func planOf(ctx context.Context, a *App, asked operate.Asked, f *planFlags) error {
-	p, later, err := foreseen(ctx, a, asked)
+	p, later, unready, err := foreseen(ctx, a, asked)
 	if err != nil {
 		return err
 	}
-	return a.printPlan(p, later, &f.out, f.diff)
+	return a.printPlan(p, later, unready, &f.out, f.diff)
 }
 
 // planAfar shows a server's plan.
@@ -149,7 +151,7 @@ func (a *App) planAfar(ctx context.Context, c *client.Client, doc *v1alpha1.Clus
 		}
 		fmt.Fprintf(a.Err, "The plan is saved: naupegos apply %s sends it to the server.\n", f.save)
 	}
-	return a.printPlan(p, got.Later, &f.out, f.diff)
+	return a.printPlan(p, got.Later, got.Obstacle(), &f.out, f.diff)
 }
 
 // planDestroy shows the plan of destroy.
@@ -171,8 +173,9 @@ func (a *App) planDestroy(ctx context.Context, args []string, f *planFlags) erro
 	return planOf(ctx, a, asked, f)
 }
 
-// printPlan prints a plan without executing it, and possible later changes. It returns exitChanges if the plan has steps.
-func (a *App) printPlan(p *plan.Plan, later string, out *output.Format, hunks bool) error {
+// printPlan prints a plan without executing it, and possible later changes. It returns unready, with which apply would refuse to begin, or exitChanges
+// if the plan has steps.
+func (a *App) printPlan(p *plan.Plan, later string, unready error, out *output.Format, hunks bool) error {
 	err := out.Print(a.Out, show.JSON(p), func(w io.Writer) error {
 		if err := show.WriteText(w, p, a.look(w, hunks)); err != nil || later == "" {
 			return err
@@ -180,8 +183,8 @@ func (a *App) printPlan(p *plan.Plan, later string, out *output.Format, hunks bo
 		_, err := fmt.Fprintln(w, later)
 		return err
 	})
-	if err == nil && !p.Empty() {
+	if err == nil && unready == nil && !p.Empty() {
 		return exitChanges
 	}
-	return err
+	return cmp.Or(err, unready)
 }

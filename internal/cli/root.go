@@ -42,7 +42,8 @@ type App struct {
 
 	passphraseWork int // store.Key.Work; tests use less
 
-	bundled time.Duration // time spent on finding and making bundles
+	now     func() context.Context // the command's
+	bundled time.Duration          // time spent on finding and making bundles
 	logging logFlags
 	where   contexts.Flags
 }
@@ -66,6 +67,7 @@ Start with:
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
+			a.now = c.Context
 			if a.NoColor { // the observers of plans read it, and the programs that verbs run
 				if err := os.Setenv("NO_COLOR", "1"); err != nil {
 					return err
@@ -77,7 +79,7 @@ Start with:
 			return checkServer(c, a)
 		},
 	}
-	a.unlocked = a.newUnlock()
+	a.now, a.unlocked = context.Background, a.newUnlock()
 	root.SetVersionTemplate("naupegos {{.Version}}\n")
 	root.SetIn(a.In)
 	root.SetOut(a.Out)
@@ -107,10 +109,10 @@ func Main(ctx context.Context, a *App, args []string) int {
 func (a *App) run(ctx context.Context, args []string) (int, error) {
 	root := New(a)
 	root.SetArgs(args)
-	verb, err := root, verbs.Misspelt(root, args)
-	if err == nil {
-		verb, err = root.ExecuteContextC(ctx)
-	}
+	verb, err := verbs.Run(ctx, root, args, a.Err, func(verb *cobra.Command, err error) {
+		printError(a.Err, verb, args, err)
+		os.Exit(fail.KindOf(err).ExitCode())
+	})
 	var code exitCode
 	switch {
 	case err == nil:

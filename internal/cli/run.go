@@ -149,7 +149,7 @@ func (a *App) carry(ctx context.Context, v *verb) (first *plan.Plan, done operat
 	}
 	defer func() { err = b.CloseWith(err) }()
 	if v.flags.dry {
-		return b.First.Plan, b.Found, a.showDry(v, b.First.Plan, b.Later())
+		return b.First.Plan, b.Found, a.showDry(v, b.First.Plan, b.Later(), b.First.Unready)
 	}
 	if b.Idle {
 		return b.First.Plan, b.Found, nil
@@ -170,11 +170,11 @@ func (v *verb) terms(a *App, b *operate.Begun) operate.Terms {
 	return t
 }
 
-func (a *App) showDry(v *verb, p *plan.Plan, later string) error {
+func (a *App) showDry(v *verb, p *plan.Plan, later string, unready error) error {
 	if v.asked.LooksFirst() && p.Empty() {
 		return nil
 	}
-	return cmp.Or(a.printPlan(p, later, cmp.Or(v.out, &output.Format{}), false), error(exitCode(0)))
+	return cmp.Or(a.printPlan(p, later, unready, cmp.Or(v.out, &output.Format{}), false), error(exitCode(0)))
 }
 
 func (v *verb) front(a *App) front { return front{a, v.flags, v.brief} }

@@ -48,7 +48,7 @@ type sessionOptions struct {
 
 // readDocument parses the document at path; "-" is standard input.
 func (a *App) readDocument(path string) (*v1alpha1.Cluster, []byte, error) {
-	f, err := infile.Read(path, a.In)
+	f, err := infile.Read(a.now(), path, a.In)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -208,7 +208,7 @@ const storeVariable = "NAUPEGOS_STORE"
 // location returns the location of the user's store.
 func (a *App) location() (store.Location, error) {
 	now, err := a.where.Now()
-	at := store.Location{Dir: now.StateDir, URL: now.Store, Unlock: a.unlocked, Wait: filelock.Wait{For: max(a.where.StoreWait, time.Millisecond), Say: a.Err}}
+	at := store.Location{Dir: now.StateDir, URL: now.Store, Unlock: a.unlocked, Wait: filelock.Wait{For: max(a.where.StoreWait, time.Millisecond), Say: a.Err, TTY: terminal.Only(a.Err)}}
 	if err != nil {
 		return at, err
 	}

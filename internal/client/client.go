@@ -22,6 +22,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/scheme"
 	"github.com/naupegos/naupegos/internal/server/api"
 	"github.com/naupegos/naupegos/internal/server/issuer"
 	"github.com/naupegos/naupegos/internal/server/problem"
@@ -90,7 +91,7 @@ func connect(c Config) (*Client, error) {
 		TLSClientConfig: conf, ForceAttemptHTTP2: true, Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: time.Minute,
 		DialContext: (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
 	}
-	return &Client{base: base, token: c.Token, http: &http.Client{Transport: tr, CheckRedirect: func(*http.Request, []*http.Request) error {
+	return &Client{base: base, token: c.Token, http: &http.Client{Transport: scheme.Watch(tr), CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse // a token is for one server
 	}}}, nil
 }

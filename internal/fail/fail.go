@@ -75,13 +75,14 @@ const ExitDrifted = 10
 
 // Error is a failure for people: what was attempted, where, why, and what to do about it.
 type Error struct {
-	Kind  Kind
-	What  string // what was attempted, e.g. "start containerd"
-	Where string // the machine, file or resource; may be empty
-	Err   error  // the cause; may be nil
-	Hint  string // what the user can do, one sentence; may be empty
-	Final bool   // waiting has reached its limit: an immediate retry is pointless, for every kind
-	Rest  string // names what only a user who may see all clusters may see, such as others' machines; Error omits it, Whole adds it
+	Kind    Kind
+	What    string // what was attempted, e.g. "start containerd"
+	Where   string // the machine, file or resource; may be empty
+	Err     error  // the cause; may be nil
+	Hint    string // what the user can do, one sentence; may be empty
+	Final   bool   // waiting has reached its limit: an immediate retry is pointless, for every kind
+	Settled bool   // Kind holds, whatever kinds the errors around this one have
+	Rest    string // names what only a user who may see all clusters may see, such as others' machines; Error omits it, Whole adds it
 }
 
 // Error renders "where: what: cause (hint)".
@@ -133,10 +134,18 @@ func (e *Error) Confide(format string, args ...any) *Error {
 // Enough marks the error as Final and returns e.
 func (e *Error) Enough() *Error { e.Final = true; return e }
 
-// KindOf returns the kind of the outermost *Error in err's chain that has one. A cancelled context counts as Interrupted,
-// an exceeded deadline as NotReady.
+// Settle marks the error as Settled and Final, and returns e.
+func (e *Error) Settle() *Error { e.Settled, e.Final = true, true; return e }
+
+// KindOf returns the kind of a settled error in err's chain, else that of the outermost *Error there that has one. A cancelled context counts as
+// Interrupted, an exceeded deadline as NotReady.
 func KindOf(err error) Kind {
 	var e *Error
+	for cur := err; errors.As(cur, &e); cur = e.Err {
+		if e.Settled {
+			return e.Kind
+		}
+	}
 	for cur := err; errors.As(cur, &e); cur = e.Err {
 		if e.Kind != Internal {
 			return e.Kind

@@ -2,17 +2,15 @@ package plan
 
 import (
 	"context"
-	"os"
-	"os/signal"
-	"syscall"
+
+	"github.com/naupegos/naupegos/internal/interrupt"
 )
 
 // Interruptible turns the first SIGINT or SIGTERM into a closed soft channel (for Options.Stop) and the second into a cancelled hard context. stop
-// restores signal handling and cancels hard; call it at the end.
+// gives the signals back and cancels hard; call it at the end.
 func Interruptible(ctx context.Context) (soft <-chan struct{}, hard context.Context, stop func()) {
+	signals, give := interrupt.Take(ctx)
 	hard, cancel := context.WithCancel(ctx)
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	asked := make(chan struct{})
 	go func() {
 		select {
@@ -23,13 +21,13 @@ func Interruptible(ctx context.Context) (soft <-chan struct{}, hard context.Cont
 		}
 		select {
 		case <-signals:
-			signal.Stop(signals) // a third signal kills the process
+			give() // a third signal ends the process
 			cancel()
 		case <-hard.Done():
 		}
 	}()
 	return asked, hard, func() {
-		signal.Stop(signals)
+		give()
 		cancel()
 	}
 }

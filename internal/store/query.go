@@ -147,7 +147,7 @@ func (s *database) inTx(ctx context.Context, db *sql.DB, write func(tx *sql.Tx) 
 		return false, err
 	}
 	defer end()
-	tx, err := db.BeginTx(ctx, nil)
+	tx, err := s.wait.Begin(ctx, db, nil)
 	if err != nil {
 		return false, err
 	}

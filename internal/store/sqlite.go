@@ -76,7 +76,7 @@ func (s *database) beginTogether(ctx context.Context, durable bool) (*sql.Tx, fu
 	if durable {
 		db = s.db
 	}
-	tx, err := db.BeginTx(ctx, nil)
+	tx, err := s.wait.Begin(ctx, db, nil)
 	if err != nil {
 		end()
 	}

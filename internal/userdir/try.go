@@ -50,6 +50,27 @@ func Try(dir string, room int64) error {
 	return explain(err, dir)
 }
 
+// Place is a directory that commands write to.
+type Place struct{ Name, Dir string }
+
+// Try is Try, for a small file.
+func (p Place) Try() error { return Try(p.Dir, 64<<10) }
+
+// Places returns this user's directories, but for that of the store, as far as the environment says where they are.
+func Places() (all []Place) {
+	if dir, err := Cache(); err == nil {
+		all = append(all, Place{"cache", dir})
+	}
+	if dir, err := Config(); err == nil {
+		all = append(all, Place{"configuration", dir})
+	}
+	runtime := os.Getenv("XDG_RUNTIME_DIR")
+	if runtime == "" {
+		runtime = os.TempDir()
+	}
+	return append(all, Place{"runtime files", runtime})
+}
+
 // write writes a file of this size to the disk, and removes it.
 func write(dir string, size int64) (err error) {
 	f, err := os.CreateTemp(dir, ".naupegos-try-*")

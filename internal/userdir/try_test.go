@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +13,23 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
+
+// TestPlaces: the places follow the environment, and one that it does not name is left out.
+func TestPlaces(t *testing.T) {
+	dir := t.TempDir()
+	for name, value := range map[string]string{"HOME": dir, "XDG_CACHE_HOME": dir + "/c", "XDG_CONFIG_HOME": "", "XDG_RUNTIME_DIR": dir + "/r"} {
+		t.Setenv(name, value)
+	}
+	want := []Place{{"cache", dir + "/c/naupegos"}, {"configuration", dir + "/.config/naupegos"}, {"runtime files", dir + "/r"}}
+	if got := Places(); !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	t.Setenv("HOME", "")
+	t.Setenv("XDG_CACHE_HOME", "")
+	if got := Places(); !slices.Equal(got, want[2:]) {
+		t.Errorf("without a home: %v", got)
+	}
+}
 
 // TestTry tries directories that exist and that are missing, and leaves nothing behind.
 func TestTry(t *testing.T) {

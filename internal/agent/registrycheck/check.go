@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http/httpproxy"
+
+	"github.com/naupegos/naupegos/internal/scheme"
 )
 
 // Request lists what to try.
@@ -78,7 +80,7 @@ func check(ctx context.Context, e Endpoint, proxy func(*url.URL) (*url.URL, erro
 		config.RootCAs.AppendCertsFromPEM([]byte(e.CA))
 	}
 	client := &http.Client{
-		Transport:     &http.Transport{TLSClientConfig: config, DisableKeepAlives: true, Proxy: func(r *http.Request) (*url.URL, error) { return proxy(r.URL) }},
+		Transport:     scheme.Watch(&http.Transport{TLSClientConfig: config, DisableKeepAlives: true, Proxy: func(r *http.Request) (*url.URL, error) { return proxy(r.URL) }}),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // a password goes to no other host
 	}
 	address := strings.TrimRight(e.URL, "/")

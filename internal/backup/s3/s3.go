@@ -26,6 +26,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/backup"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/scheme"
 )
 
 const (
@@ -90,11 +91,11 @@ func connect(spec Spec, from Source) (*minio.Client, error) {
 	}
 	c, err := minio.New(u.Host, &minio.Options{
 		Creds: creds, Secure: u.Scheme == "https", Region: spec.Region, MaxRetries: attempts, BucketLookup: minio.BucketLookupAuto,
-		Transport: &http.Transport{
+		Transport: scheme.Watch(&http.Transport{
 			Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
 			TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: patience, IdleConnTimeout: patience,
 			TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
-		},
+		}),
 	})
 	if err != nil {
 		return nil, fail.Wrap(fail.Invalid, err, "use the bucket %s", spec.Bucket)

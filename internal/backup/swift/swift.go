@@ -18,6 +18,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/backup"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/scheme"
 )
 
 const (
@@ -70,11 +71,11 @@ func NewFrom(spec Spec, from Source) *Container {
 	}
 	pool.AppendCertsFromPEM([]byte(spec.CA))
 	return &Container{spec: spec, from: from, http: &http.Client{
-		Transport: &http.Transport{
+		Transport: scheme.Watch(&http.Transport{
 			Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
 			TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: patience, IdleConnTimeout: patience, ExpectContinueTimeout: patience,
 			TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
-		},
+		}),
 		// No redirects: tokens and credentials must only reach the services that the document and the cloud's catalogue name.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}

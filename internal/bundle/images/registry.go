@@ -165,7 +165,7 @@ func registryError(ctx context.Context, err error, r Reference) error {
 		return fail.Wrap(fail.Unreachable, err, "%s", what).At(r.Registry()).Do("give the certificate of the registry's authority: --ca FILE")
 	case errors.As(err, &name):
 		return fail.Wrap(fail.Unreachable, err, "%s", what).At(r.Registry()).Do("the certificate is for another name: use the name that it has")
-	case errors.Is(err, errPlain):
+	case errors.Is(err, errPlain), errors.Is(err, http.ErrSchemeMismatch):
 		return fail.Wrap(fail.Refused, err, "%s", what).At(r.Registry()).Do("only a registry on this host may be without TLS")
 	case errors.As(err, &dns):
 		return fail.Wrap(fail.Unreachable, err, "%s", what).At(r.Registry()).Do("check the registry's name; without a network, use --from FILE")

@@ -4,6 +4,7 @@
 package infile
 
 import (
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -25,14 +26,14 @@ type File struct {
 	Data []byte
 }
 
-// Read reads the file at path; "-" is standard input.
-func Read(path string, stdin io.Reader) (f File, err error) {
+// Read reads the file at path; "-" is standard input, whose end it awaits no longer than ctx lasts.
+func Read(ctx context.Context, path string, stdin io.Reader) (f File, err error) {
 	switch {
 	case path == "":
 		return f, fail.New(fail.Invalid, "no document given").Do("name it with -f FILE; naupegos init writes one")
 	case path == "-":
 		f = File{Name: "standard input", Dir: "."}
-		f.Data, err = io.ReadAll(io.LimitReader(stdin, most))
+		f.Data, err = await(ctx, stdin)
 	default:
 		f = File{Name: path, Dir: dirOf(path)}
 		f.Data, err = read(path)
@@ -41,6 +42,25 @@ func Read(path string, stdin io.Reader) (f File, err error) {
 		return f, explain(err, path)
 	}
 	return f, nil
+}
+
+// await reads all of standard input, which may be a terminal or a pipe that nothing writes to.
+func await(ctx context.Context, stdin io.Reader) ([]byte, error) {
+	type input struct {
+		data []byte
+		err  error
+	}
+	done := make(chan input, 1)
+	go func() { // if ctx ends first, it ends with the process
+		data, err := io.ReadAll(io.LimitReader(stdin, most))
+		done <- input{data, err}
+	}()
+	select {
+	case in := <-done:
+		return in.data, in.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // dirOf returns the directory of a document. What the shell or another program sends by a pipe lies in none: there, it is the current one.
@@ -62,6 +82,9 @@ func read(path string) ([]byte, error) {
 
 // explain says what to do about a file that can't be read.
 func explain(err error, path string) error {
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
 	e := fail.Wrap(fail.Invalid, err, "read the document")
 	var failed *fs.PathError
 	if errors.As(err, &failed) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/registry/client"
+	"github.com/naupegos/naupegos/internal/scheme"
 )
 
 // Host holds the parts of the operator's command that these verbs need.
@@ -66,7 +67,7 @@ func (v *Verbs) client() (*client.Client, error) {
 		}
 	}
 	transport := &http.Transport{TLSClientConfig: conf, Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: 10 * time.Second}
-	return &client.Client{Server: s.URL, HTTP: &http.Client{Transport: bearer{s.Token, transport}, Timeout: 3 * time.Minute,
+	return &client.Client{Server: s.URL, HTTP: &http.Client{Transport: bearer{s.Token, scheme.Watch(transport)}, Timeout: 3 * time.Minute,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}, nil // a token must not go to another server
 }
 

@@ -3,10 +3,7 @@ package netbooting
 import (
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -43,8 +40,6 @@ The kernel comes from this host's Debian mirror or, with --package, from a file 
 		Example: "  naupegos image discovery\n  naupegos image discovery --dir ./discovery\n  naupegos image discovery --package linux-image-6.1.0-56-amd64_6.1.192-2_amd64.deb",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
 			if o.Cache, err = Cache(); err != nil {
 				return err
 			}
@@ -55,7 +50,7 @@ The kernel comes from this host's Debian mirror or, with --package, from a file 
 			if virtual {
 				o.Modules = discovery.Virtual
 			}
-			image, err := discovery.Build(ctx, o)
+			image, err := discovery.Build(cmd.Context(), o)
 			if err != nil {
 				return err
 			}

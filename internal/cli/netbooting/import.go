@@ -1,12 +1,8 @@
 package netbooting
 
 import (
-	"context"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -49,7 +45,7 @@ with other contents, nothing is copied without --replace. If the import is inter
 				return err
 			}
 			if !dry {
-				if err := carryOut(cmd.Context(), plan, replace); err != nil {
+				if err := plan.Run(cmd.Context(), replace); err != nil {
 					return err
 				}
 			}
@@ -62,12 +58,6 @@ with other contents, nothing is copied without --replace. If the import is inter
 	c.Flags().BoolVar(&dry, "dry-run", false, "only print what would be copied")
 	format.Bind(c)
 	return c
-}
-
-func carryOut(ctx context.Context, plan *boot.Import, replace bool) error {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	return plan.Run(ctx, replace)
 }
 
 // print prints the result for people.

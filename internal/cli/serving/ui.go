@@ -63,14 +63,14 @@ Ctrl-C ends it, and signs the browser out. Running steps end first; the next nau
 
 // ui serves the pages on loopback until its context ends.
 func (h Host) ui(ctx context.Context, f *uiFlags) error {
-	soft, hard, stop := plan.Interruptible(ctx)
-	defer stop()
 	log := slog.New(slog.NewTextHandler(shared(h.Err), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	st, err := h.OpenStore(ctx)
 	if err != nil {
 		return err
 	}
 	defer st.Close()
+	soft, hard, stop := plan.Interruptible(ctx)
+	defer stop()
 	at, err := server.Bind(ctx, net.JoinHostPort("127.0.0.1", strconv.Itoa(int(f.port))), "--port")
 	if err != nil {
 		return err

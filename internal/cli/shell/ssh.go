@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -128,6 +129,7 @@ func (h Host) openSSH(ctx context.Context, s *operate.Session, machine string, f
 		args = append(args, command)
 	}
 	c := exec.CommandContext(ctx, program, args...)
+	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) } // ssh puts the terminal back
 	c.Stdin, c.Stdout, c.Stderr = h.In, h.Out, h.Err
 	if in, ok := h.In.(*os.File); ok {
 		c.Stdin = in

@@ -25,6 +25,14 @@ func Is(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
+// Only returns w if it is a terminal, else nil.
+func Only(w io.Writer) io.Writer {
+	if Is(w) {
+		return w
+	}
+	return nil
+}
+
 // Width returns the number of columns: a terminal's own, else 120.
 func Width(w io.Writer) int {
 	if f, ok := w.(*os.File); ok {

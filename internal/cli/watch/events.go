@@ -73,7 +73,7 @@ func complain(w io.Writer, problem string) {
 	fmt.Fprintf(w, "Kubernetes' events are missing: %s\n", clean(problem))
 }
 
-// follow prints events as they happen. It reports a failed look once, and tries again.
+// follow prints events as they happen, until it is interrupted. It reports a failed look once, and tries again.
 func (h Host) follow(ctx context.Context, stderr io.Writer, cluster string, f *eventsFlags) error {
 	seen := map[string]time.Time{}
 	told := ""
@@ -81,8 +81,10 @@ func (h Host) follow(ctx context.Context, stderr io.Writer, cluster string, f *e
 	for {
 		list, err := h.Events(ctx, cluster, f.asked())
 		switch {
-		case ctx.Err() != nil:
+		case ctx.Err() != nil && first:
 			return ctx.Err()
+		case ctx.Err() != nil:
+			return nil
 		case err != nil && first:
 			return err
 		case err != nil:
@@ -100,7 +102,7 @@ func (h Host) follow(ctx context.Context, stderr io.Writer, cluster string, f *e
 		select {
 		case <-time.After(eventsEvery):
 		case <-ctx.Done():
-			return ctx.Err()
+			return nil
 		}
 	}
 }

@@ -122,8 +122,8 @@ if [ -e "$data/member" ]; then mv "$data/member" "$data/before-$run"; sync; fi
 }
 
 // Salvage stops the etcd of a lost quorum's survivor and writes its data to Tools/snapshot.db: its database and all entries of its log that it
-// knows to be committed. Tools/etcd reads a copy of the data as the only member, reachable only for root. ReadSalvaged parses the script's
-// output.
+// knows to be committed. It refuses, before it stops etcd, if the disks have no room for that. Tools/etcd reads a copy of the data as the only member,
+// reachable only for root. ReadSalvaged parses the script's output.
 func (p Place) Salvage() []string {
 	return p.script(stop + `copy="$data/salvaging-$run"
 reader() { grep -qsF "$copy" "/proc/$1/cmdline"; }
@@ -141,9 +141,20 @@ end() {
   rm -rf "$copy" "$tools/pid"
 }
 if [ -e "$tools/salvaged" ]; then cat "$tools/salvaged"; exit 0; fi
-stop
 if [ ! -e "$data/member" ]; then echo "$data/member does not exist: etcd has no data here" >&2; exit 1; fi
 end
+room() {
+  free=$(df -Pk "$1" | { read -r _; read -r _ _ _ free _; echo "$free"; })
+  if [ "$free" -lt "$2" ]; then
+    echo "reading etcd's data needs $(($2 / 1024 + 1)) MiB on the disk of $1, where $((free / 1024)) MiB are free: make room, for example by removing old logs" >&2
+    exit 1
+  fi
+}
+size=$(du -sk "$data/member" | cut -f1)
+if [ "$(stat -c %d "$data")" = "$(stat -c %d "$tools")" ]; then room "$data" $((size * 2)); fi
+room "$data" "$size"
+room "$tools" "$size"
+stop
 trap end EXIT
 mkdir -p "$copy"
 cp -a --reflink=auto "$data/member" "$copy/member"

@@ -67,14 +67,14 @@ func (p *Import) open() (places, error) {
 	var o places
 	var err error
 	if o.from, err = within.Open(p.from); err != nil {
-		return o, fail.Wrap(fail.NotFound, err, "read the data directory").At(p.from)
+		return o, fail.Wrap(fail.Invalid, err, "read the data directory").At(p.from)
 	}
 	if p.assets == "" {
 		return o, nil
 	}
 	if o.assets, err = within.Open(p.assets); err != nil {
 		o.close()
-		return o, fail.Wrap(fail.NotFound, err, "read the assets")
+		return o, fail.Wrap(fail.Invalid, err, "read the assets")
 	}
 	return o, nil
 }

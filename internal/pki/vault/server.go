@@ -16,6 +16,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/scheme"
 )
 
 const (
@@ -57,7 +58,7 @@ func New(cluster string, spec v1alpha1.Vault, with Options) (*Server, error) {
 		TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, IdleConnTimeout: patience,
 	}
 	return &Server{spec: spec, name: cluster, with: with, now: time.Now, issuers: map[string]string{}, http: &http.Client{
-		Transport: transport, Timeout: patience,
+		Transport: scheme.Watch(transport), Timeout: patience,
 		// Don't follow redirects: the token is only for the server that the document names.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil

@@ -36,7 +36,17 @@ type Planned struct {
 	Said      []string        `json:"said,omitempty" doc:"Messages for people: what was made, or is missing"`
 	Asked     operate.Asked   `json:"asked" doc:"The request to send as a job: the same request, with everything fixed that depends on the time"`
 	Found     operate.Done    `json:"found" doc:"What was observed before any change"`
+	Unready   string          `json:"unready,omitempty" doc:"Why a job with this plan would refuse to begin"`
+	Kind      string          `json:"unreadyKind,omitempty" doc:"The kind of that error, as in problems"`
 	Idle      bool            `json:"idle,omitempty" doc:"There is nothing to do, and nothing to remember: no job is needed"`
+}
+
+// Obstacle returns the error with which a job would refuse to begin, or nil.
+func (p *Planned) Obstacle() error {
+	if p.Unready == "" {
+		return nil
+	}
+	return fail.New(fail.Named(p.Kind), "%s", p.Unready)
 }
 
 // Agreed requests a job that executes a plan, named by its digest.
@@ -146,6 +156,9 @@ func (a *api) plan(ctx context.Context, in *struct{ Body PlanRequest }) (*planne
 		if out.Body.Plan, err = json.Marshal(show.JSON(b.First.Plan)); err != nil {
 			err = fail.Wrap(fail.Internal, err, "write the plan down")
 		}
+	}
+	if no := b.First.Unready; no != nil {
+		out.Body.Unready, out.Body.Kind = no.Error(), fail.KindOf(no).String()
 	}
 	if text := strings.TrimSpace(said.String()); text != "" {
 		out.Body.Said = strings.Split(text, "\n")

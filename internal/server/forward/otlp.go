@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/scheme"
 	"github.com/naupegos/naupegos/internal/store"
 )
 
@@ -27,7 +28,7 @@ func newOTLP(u *url.URL) *otlp {
 	if strings.Trim(at.Path, "/") == "" {
 		at.Path = "/v1/logs"
 	}
-	return &otlp{at.String(), &http.Client{Timeout: sending, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+	return &otlp{at.String(), &http.Client{Transport: scheme.Watch(http.DefaultTransport.(*http.Transport)), Timeout: sending, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 }
 
 type (

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/scheme"
 	"github.com/naupegos/naupegos/internal/server"
 	"github.com/naupegos/naupegos/internal/server/access"
 	"github.com/naupegos/naupegos/internal/server/problem"
@@ -98,7 +99,7 @@ func Client(ca []byte) (*http.Client, error) {
 			return nil, fail.New(fail.Invalid, "the file with the issuer's authority holds no certificate")
 		}
 	}
-	return &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{TLSClientConfig: conf, Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}}, nil
+	return &http.Client{Timeout: 20 * time.Second, Transport: scheme.Watch(&http.Transport{TLSClientConfig: conf, Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true})}, nil
 }
 
 // known returns the issuer's configuration, which it requests at first use. All callers share one attempt, so that an issuer that hangs delays

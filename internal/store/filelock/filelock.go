@@ -5,6 +5,7 @@ package filelock
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +21,7 @@ import (
 type Wait struct {
 	For time.Duration // zero: Limit
 	Say io.Writer     // receives one line if it takes long; nil: nothing
+	TTY io.Writer     // terminal that receives one line if another process's write to the store's file takes long; nil: nothing
 }
 
 // Limit is the longest wait unless the user chose another.
@@ -57,6 +59,29 @@ func (w Wait) Context(ctx context.Context, holder func() string) (waiting contex
 		cancel()
 		<-told
 	}
+}
+
+// unnoticed is how long a user takes the silence of a command for work.
+const unnoticed = time.Second
+
+// Begin begins a transaction, for which SQLite waits while another process writes. It tells the user so if that takes long.
+func (w Wait) Begin(ctx context.Context, db *sql.DB, o *sql.TxOptions) (*sql.Tx, error) {
+	if w.TTY == nil {
+		return db.BeginTx(ctx, o)
+	}
+	began, told := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(told)
+		select {
+		case <-time.After(unnoticed):
+			fmt.Fprintln(w.TTY, "Waiting for the store: another process writes to it, or it is slow to answer.")
+		case <-began:
+		}
+	}()
+	tx, err := db.BeginTx(ctx, o)
+	close(began)
+	<-told
+	return tx, err
 }
 
 // Failed returns the error of a wait that has ended without the lock.

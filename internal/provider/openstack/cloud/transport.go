@@ -9,6 +9,9 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/scheme"
 )
 
 // Calls configures the calls to a cloud.
@@ -50,7 +53,7 @@ func (c Calls) client(cfg *tls.Config) http.Client {
 			t.TLSClientConfig = cfg
 		}
 		t.MaxIdleConnsPerHost = MaxCalls
-		base = t
+		base = scheme.Watch(t)
 	}
 	out.Transport = &transport{next: base, retry: c.Retry, limit: c.Limit, slots: make(chan struct{}, MaxCalls)}
 	return out
@@ -130,7 +133,7 @@ func (t *transport) again(req *http.Request, resp *http.Response, err error, pau
 	safe := req.Method == http.MethodGet || req.Method == http.MethodHead || req.Method == http.MethodDelete || isLogin(req)
 	if err != nil {
 		_, final := untrusted(err)
-		return pause, safe && !final
+		return pause, safe && !final && fail.KindOf(err) != fail.Invalid // the wrong scheme stays wrong
 	}
 	later, asked := retryAfter(resp)
 	switch resp.StatusCode {
