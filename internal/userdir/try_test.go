@@ -15,7 +15,7 @@ import (
 )
 
 // TestPlaces: the places follow the environment, and one that it does not name is left out.
-func TestPlaces(t *testing.T) {
+func TestAllPlaces(t *testing.T) {
 	dir := t.TempDir()
 	for name, value := range map[string]string{"HOME": dir, "XDG_CACHE_HOME": dir + "/c", "XDG_CONFIG_HOME": "", "XDG_RUNTIME_DIR": dir + "/r"} {
 		t.Setenv(name, value)
