@@ -119,7 +119,8 @@ func (s *Server) bounded(m Mount) http.Handler {
 		h = s.guarded(m, h)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer entering(r, m.Need == Anybody)()
+		w, left := entering(w, r, m.Need == Anybody)
+		defer left()
 		r.Body = http.MaxBytesReader(w, r.Body, m.MaxBody)
 		if m.Stream {
 			h.ServeHTTP(w, r)
