@@ -48,6 +48,8 @@ type ClusterPolicy struct {
 	AutoscalePorts string `json:"autoscalePorts,omitempty" yaml:"autoscalePorts,omitempty" jsonschema:"default=8086-8185"`
 	// Allow spec.charts. The server executes a chart's templates. It gives up on one after a minute or a GiB of memory, but can't stop it: a hostile one takes a processor until the server ends. Default: false.
 	Charts bool `json:"charts,omitempty" yaml:"charts,omitempty"`
+	// Let operators of a single cluster have the server build what its library lacks, such as a release's bundle (20 minutes of all processors). Default: false.
+	Builds bool `json:"builds,omitempty" yaml:"builds,omitempty"`
 	// Sets of images of the server's library that spec.registry.sets may name. Default: none; the set "site" serves every cluster.
 	ImageSets []string `json:"imageSets,omitempty" yaml:"imageSets,omitempty" jsonschema:"maxItems=100"`
 }
@@ -59,8 +61,7 @@ func DefaultServerPolicy() *ServerPolicy {
 
 // ParseServerPolicy parses a policy strictly. The name is the file's, for messages. The error is an Errors with all problems.
 func ParseServerPolicy(name string, data []byte) (*ServerPolicy, error) {
-	r := strict.New(name)
-	p := &ServerPolicy{}
+	r, p := strict.New(name), &ServerPolicy{}
 	if root := r.Document(data); root != nil && isPolicy(r, root) {
 		r.Decode(root, p)
 		applyDefaults(reflect.ValueOf(p).Elem())
@@ -150,10 +151,8 @@ func (c *ClusterPolicy) Ports() (first, last int, err error) {
 		to = from
 	}
 	first, err = strconv.Atoi(from)
-	if err == nil {
-		last, err = strconv.Atoi(to)
-	}
-	if err != nil || first < 1 || last < first || last > 65535 {
+	last, bad := strconv.Atoi(to)
+	if err != nil || bad != nil || first < 1 || last < first || last > 65535 {
 		return 0, 0, fmt.Errorf("is not a range of ports")
 	}
 	return first, last, nil

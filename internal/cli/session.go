@@ -242,7 +242,7 @@ func newServerCmds(a *App) []*cobra.Command {
 		return err
 	}
 	h := serving.Host{
-		Out: a.Out, Err: a.Err, OpenStore: a.openStore, StateDir: a.ownDir, Agent: findAgent, Backup: backup, Options: a.served, Version: version, Remote: a.server, Verbs: serverStoreVerbs(a),
+		Out: a.Out, Err: a.Err, OpenStore: a.openStore, StateDir: a.ownDir, Agent: findAgent, Backup: backup, Options: a.served, HasBundle: bundles.Check, Version: version, Remote: a.server, Verbs: serverStoreVerbs(a),
 		Look: func(string) operate.Options {
 			return a.options(sessionOptions{readOnly: true, bundle: bundles.IfHere, say: io.Discard})
 		},

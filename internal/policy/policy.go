@@ -61,6 +61,15 @@ func (p *Policy) BMC(ip netip.Addr) bool {
 	})
 }
 
+// CheckBuild refuses to build the missing bundle of a document for an operator of a single cluster.
+func (p *Policy) CheckBuild(doc *v1alpha1.Cluster, version string) error {
+	if p.rules.For(doc.Metadata.Name).Builds {
+		return nil
+	}
+	return refuse("spec.kubernetes.version", "the server has no bundle of Kubernetes %s with this document's addons, and builds none for cluster %s", version, doc.Metadata.Name).
+		Do("choose a prepared release; the server's administrator prepares another one with naupegos bundle pull or naupegos bundle build, or allows builds: true")
+}
+
 // CheckBackupsOf refuses to read another cluster's backups, where a document keeps its own, by a credential that is not bound to their path, or in a
 // directory that the other cluster may not use.
 func (p *Policy) CheckBackupsOf(ctx context.Context, creds Credentials, doc *v1alpha1.Cluster, of string) error {

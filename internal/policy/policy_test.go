@@ -316,3 +316,18 @@ spec:
 	testkit.Must(t, p.CheckBackupsOf(t.Context(), creds, doc, "prod-b"))
 	testkit.Fails(t, p.CheckBackupsOf(t.Context(), creds, doc, "harbour"), fail.Refused, "spec.backup.to.directory", "cluster harbour may not use directory /srv/backups")
 }
+
+// TestBuilds: operators of a single cluster have bundles built only where the rule of the cluster allows it.
+func TestBuilds(t *testing.T) {
+	rules := testkit.Value(v1alpha1.ParseServerPolicy("p", []byte("apiVersion: naupegos.dev/v1alpha1\nkind: ServerPolicy\nclusters: [{names: [lab-*], builds: true}, {names: [prod-*]}]\n")))(t)
+	for name, allowed := range map[string]bool{"lab-1": true, "prod-1": false, "other": false} {
+		doc := &v1alpha1.Cluster{}
+		doc.Metadata.Name = name
+		err := policy.New(rules).CheckBuild(doc, "v1.37.2")
+		if allowed {
+			testkit.Must(t, err)
+			continue
+		}
+		testkit.Fails(t, err, fail.Refused, "spec.kubernetes.version: the server's policy:", "no bundle of Kubernetes v1.37.2", name, "naupegos bundle pull", "builds: true")
+	}
+}

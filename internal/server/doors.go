@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"sync"
+	"time"
 
 	"github.com/naupegos/naupegos/internal/peer"
 )
@@ -17,6 +18,8 @@ type Limits struct {
 	Connections int   // per listener; default 2,048
 	PerAddress  int   // per IPv4 address or IPv6 /64; default 256
 	Bodies      int64 // bytes of unauthenticated request bodies per listener; default 16 MiB
+	// Stalled is how long a client may take nothing of an answer before its connection makes room for others; default 5 s.
+	Stalled time.Duration
 }
 
 func (l Limits) usual() Limits {
@@ -29,6 +32,9 @@ func (l Limits) usual() Limits {
 	if l.Bodies <= 0 {
 		l.Bodies = 16 << 20
 	}
+	if l.Stalled <= 0 {
+		l.Stalled = stalled
+	}
 	return l
 }
 
@@ -37,11 +43,12 @@ func (l Limits) usual() Limits {
 func (l Limits) behind() Limits {
 	l = l.usual()
 	n := 2*l.Connections + 64
-	return Limits{Connections: n, PerAddress: n, Bodies: 2 * l.Bodies}
+	return Limits{Connections: n, PerAddress: n, Bodies: 2 * l.Bodies, Stalled: l.Stalled}
 }
 
 // doors limits the connections of a listener. When there are too many, it closes the connection with the longest wait: first among those with an
-// incomplete request header, then among those with an incomplete body. It never closes one whose request is being handled.
+// incomplete request header, then among those with an incomplete body. Connections whose client takes nothing of its answer come first when there are more
+// of them than of those without a request, and last otherwise. It closes no other connection whose request is being handled.
 type doors struct {
 	net.Listener
 	limits Limits
@@ -52,6 +59,8 @@ type doors struct {
 	byPeer  map[string]int
 	waiting [2]*list.List // of *door, longest wait first: for a request header, for a body
 	bodies  int64
+	pending *list.List // of *pending, longest without progress first
+	now     func() time.Time
 }
 
 // stage is the state of a connection.
@@ -77,7 +86,7 @@ type door struct {
 
 // newDoors counts the connections of a listener. Connections of the proxies stand for many clients: they count in the total alone.
 func newDoors(l net.Listener, limits Limits, proxy func(netip.Addr) bool) *doors {
-	return &doors{Listener: l, limits: limits.usual(), proxy: proxy, byPeer: map[string]int{}, waiting: [2]*list.List{list.New(), list.New()}}
+	return &doors{Listener: l, limits: limits.usual(), proxy: proxy, byPeer: map[string]int{}, waiting: [2]*list.List{list.New(), list.New()}, pending: list.New(), now: time.Now}
 }
 
 // Accept implements net.Listener.
@@ -96,6 +105,7 @@ func (d *doors) Accept() (net.Conn, error) {
 
 // admit returns the connection to serve, or nil if it exceeds the limits.
 func (d *doors) admit(c net.Conn) *door {
+	prompt(c)
 	n := &door{Conn: c, of: d, peer: peer.Key(c.RemoteAddr().String())}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -117,16 +127,20 @@ func (d *doors) admit(c net.Conn) *door {
 
 // evict closes the connection with the longest wait among the evictable ones, and reports whether it found one.
 func (d *doors) evict(may func(*door) bool) bool {
-	for _, l := range d.waiting {
-		for e := l.Front(); e != nil; e = e.Next() {
-			if n := e.Value.(*door); may(n) {
-				d.leave(n)
-				_ = n.Conn.Close() // its handler gets the error
-				return true
-			}
-		}
+	first, then := d.longestWaiting, d.longestStalled
+	if d.pending.Len() > d.waiting[unasked].Len() {
+		first, then = then, first // otherwise those who have just come would make room for each other
 	}
-	return false
+	n := first(may)
+	if n == nil {
+		n = then(may)
+	}
+	if n == nil {
+		return false
+	}
+	d.leave(n)
+	_ = n.Conn.Close() // its handler gets the error
+	return true
 }
 
 // leave removes a connection from the count.
@@ -171,14 +185,6 @@ func (n *door) Close() error {
 	n.of.leave(n)
 	n.of.mu.Unlock()
 	return n.Conn.Close()
-}
-
-// ReadFrom implements io.ReaderFrom, which allows sendfile.
-func (n *door) ReadFrom(r io.Reader) (int64, error) {
-	if to, ok := n.Conn.(io.ReaderFrom); ok {
-		return to.ReadFrom(r)
-	}
-	return io.Copy(struct{ io.Writer }{n.Conn}, r)
 }
 
 // CloseWrite shuts down the writing side, as net/http does before it closes a connection whose client still sends.
@@ -270,21 +276,23 @@ func doorOf(c net.Conn) *door {
 	}
 }
 
-// entering starts the handling of a request whose header is complete. An unauthenticated body counts until it is complete or the handler returns and
-// calls left.
-func entering(r *http.Request, stranger bool) (left func()) {
-	left = func() {}
+// entering starts the handling of a request whose header is complete, and returns the writer of its answer. An unauthenticated body counts until it is
+// complete or the handler returns and calls left.
+func entering(w http.ResponseWriter, r *http.Request, stranger bool) (to http.ResponseWriter, left func()) {
 	n, _ := r.Context().Value(doorKey{}).(*door)
+	if n == nil {
+		return w, func() {}
+	}
+	left = func() {}
 	switch {
-	case n == nil:
-	case !stranger || r.Body == nil || r.Body == http.NoBody:
+	case !stranger || r.Body == nil || r.ContentLength == 0: // a request of HTTP/2 has a body that is not http.NoBody
 		n.to(served)
 	default:
 		n.begins()
 		c := &counted{ReadCloser: r.Body, n: n}
 		r.Body, left = c, c.end
 	}
-	return left
+	return offered{w, n}, left
 }
 
 // counted is an unauthenticated body.

@@ -176,3 +176,33 @@ func TestGuardBeforeBody(t *testing.T) {
 		testkit.Must(t, res.Body.Close())
 	}
 }
+
+// TestChunkedRequestsCloseTheirConnection: what follows a request with Content-Length and Transfer-Encoding is not answered; after a request with one of them,
+// the connection goes on as usual.
+func TestChunkedRequestsCloseTheirConnection(t *testing.T) {
+	_, at := doorsServer(t)
+	next := "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+	for head, answers := range map[string]int{"Content-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n": 1, "Content-Length: 1\r\n\r\na": 2} {
+		for _, path := range []string{"/open", "/nothing"} {
+			c := dialFrom(t, 1, at.HTTP)
+			testkit.Value(fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\n%s%s", path, head, strings.Replace(next, "Host", "Connection: close\r\nHost", 1)))(t)
+			_ = c.SetReadDeadline(time.Now().Add(time.Minute))
+			all := string(testkit.Value(io.ReadAll(c))(t))
+			if got := strings.Count(all, "HTTP/1.1 "); got != answers {
+				t.Errorf("%s, %q: %d answers: %s", path, head, got, all)
+			}
+		}
+	}
+}
+
+// TestAnswersToOperatorsAreNotKept: no cache keeps what only operators may see.
+func TestAnswersToOperatorsAreNotKept(t *testing.T) {
+	client, at := doorsServer(t)
+	req := testkit.Value(http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+at.HTTPS+"/plain", strings.NewReader("abc")))(t)
+	req.Header.Set("Authorization", "yes")
+	res := testkit.Value(client.Do(req))(t)
+	testkit.Must(t, res.Body.Close())
+	if res.StatusCode != 200 || res.Header.Get("Cache-Control") != "no-store" {
+		t.Errorf("%d %v", res.StatusCode, res.Header)
+	}
+}

@@ -18,6 +18,7 @@ func (s *Server) everything(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
 		st := Watch(w)
+		st.last = r.ProtoMajor == 1 && len(r.TransferEncoding) > 0
 		s.forwarded(r)
 		defer func() {
 			if why := recover(); why != nil && why != http.ErrAbortHandler { //nolint:errorlint // the very value
@@ -26,6 +27,7 @@ func (s *Server) everything(next http.Handler) http.Handler {
 					problem.Write(st, fail.New(fail.Internal, "this is a defect of the server; its log has details"))
 				}
 			}
+			st.close() // for handlers that write nothing
 			if s.c.Observe != nil {
 				s.c.Observe(r, st.code, time.Since(began))
 			}
@@ -62,6 +64,9 @@ func Remote(r *http.Request) string {
 type Status struct {
 	http.ResponseWriter
 	code int
+	// last closes the connection after the answer. A request with Transfer-Encoding may have had a Content-Length, too, which net/http drops: a proxy in
+	// front may have believed that, and takes the rest of the body for another client's request (RFC 9112, 6.1).
+	last bool
 }
 
 // Watch returns a Status that writes to w.
@@ -70,8 +75,16 @@ func Watch(w http.ResponseWriter) *Status { return &Status{ResponseWriter: w} }
 // Code returns the status code; 0: no answer yet.
 func (s *Status) Code() int { return s.code }
 
+// close tells the client that the connection closes, unless an answer has begun.
+func (s *Status) close() {
+	if s.last && s.code == 0 {
+		s.Header().Set("Connection", "close")
+	}
+}
+
 // WriteHeader implements http.ResponseWriter.
 func (s *Status) WriteHeader(code int) {
+	s.close()
 	if s.code == 0 {
 		s.code = code
 	}
@@ -80,6 +93,7 @@ func (s *Status) WriteHeader(code int) {
 
 // Write implements http.ResponseWriter.
 func (s *Status) Write(b []byte) (int, error) {
+	s.close()
 	if s.code == 0 {
 		s.code = http.StatusOK
 	}

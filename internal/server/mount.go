@@ -119,7 +119,8 @@ func (s *Server) bounded(m Mount) http.Handler {
 		h = s.guarded(m, h)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer entering(r, m.Need == Anybody)()
+		w, left := entering(w, r, m.Need == Anybody)
+		defer left()
 		r.Body = http.MaxBytesReader(w, r.Body, m.MaxBody)
 		if m.Stream {
 			h.ServeHTTP(w, r)
@@ -133,7 +134,7 @@ func (s *Server) bounded(m Mount) http.Handler {
 	})
 }
 
-// guarded passes requests on if the guard admits them. It answers others before reading their body, and closes the connection, because net/http
+// guarded passes requests on if the guard admits them. Nothing keeps the answers. It answers others before reading their body, and closes the connection, because net/http
 // would wait for the body otherwise.
 func (s *Server) guarded(m Mount, next http.Handler) http.Handler {
 	guard := s.c.Guard
@@ -149,6 +150,7 @@ func (s *Server) guarded(m Mount, next http.Handler) http.Handler {
 		next.ServeHTTP(w, r)
 	}))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store") // for operators only
 		if r.ContentLength != 0 {
 			w.Header().Set("Connection", "close")
 		}

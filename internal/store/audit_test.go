@@ -4,11 +4,13 @@ import (
 	"crypto/ed25519"
 	"database/sql"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/server/problem"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -249,6 +251,9 @@ func TestFullDiskUnderTheAudit(t *testing.T) {
 	}
 	if err == nil {
 		t.Fatal("a full disk was not noticed")
+	}
+	if p := problem.Of(err); p.Status != http.StatusServiceUnavailable || strings.Contains(p.Detail, s.dir) || fail.Waitable(err) {
+		t.Errorf("a server answers %d %s", p.Status, p.Detail)
 	}
 	limit(1 << 30)
 	testkit.Must(t, s.Note(t.Context(), AuditEntry{At: time.Now(), Who: "ann", Outcome: "done"}))

@@ -67,7 +67,7 @@ func disconnected(err error) bool {
 func (d postgres) explain(e *fail.Error) error {
 	e = e.At("the store").Confide("  the store is %s", d.where)
 	as := func(k fail.Kind, do string) error {
-		e.Kind = k
+		e.Kind, e.Final = k, k == fail.NotReady // who waits, waits for the administrator
 		return e.Do("%s", do)
 	}
 	switch c := sqlState(e.Err); {
@@ -80,7 +80,7 @@ func (d postgres) explain(e *fail.Error) error {
 	case c == pgReadOnly:
 		return as(fail.Refused, "this is a standby server: name the one that takes writes, as by target_session_attrs=read-write")
 	case c == pgDiskFull:
-		return as(fail.Refused, "the server's disk is full: make room there and run the same command again")
+		return as(fail.NotReady, "the server's disk is full: make room there and run the same command again")
 	case c == pgSerialize, c == pgDeadlock:
 		return as(fail.Conflict, "others write at the same time: run the same command again")
 	case c != "" && !gone(c):

@@ -143,14 +143,14 @@ func (sqliteFile) isUnique(err error) bool {
 func (d sqliteFile) explain(e *fail.Error) error {
 	e = e.At("the store").Confide("  the store is %s", filepath.Join(d.dir, DatabaseFile))
 	as := func(k fail.Kind, do string) error {
-		e.Kind = k
+		e.Kind, e.Final = k, k == fail.NotReady // who waits, waits for the administrator
 		return e.Do("%s", do)
 	}
 	switch c, _ := code(e.Err); c {
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
 		return as(fail.Conflict, "another naupegos process is writing; wait for it and run the same command again")
 	case sqlite3.SQLITE_FULL:
-		return as(fail.Refused, "the disk is full: make room and run the same command again")
+		return as(fail.NotReady, "the disk is full: make room and run the same command again")
 	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM:
 		return as(fail.Refused, "run as the user who owns the file, on a disk that can be written")
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:

@@ -252,13 +252,13 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Document = []byte(strings.Repeat("x", 1<<20))
-	testkit.Fails(t, s.SaveCluster(t.Context(), c), fail.Refused, "disk is full", "make room")
+	testkit.Fails(t, s.SaveCluster(t.Context(), c), fail.NotReady, "disk is full", "make room")
 	if got, err := s.Cluster(t.Context(), "demo"); err != nil || string(got.Document) != "kind: Cluster\n" {
 		t.Errorf("the old document is not intact: %q, %v", got.Document, err)
 	}
 	large := func(d *metal.Draft) error { d.Facts = c.Document; return nil }
 	_, err := s.Metal().Change(t.Context(), "m", metal.How{Make: true}, large)
-	testkit.Fails(t, err, fail.Refused, "disk is full", "make room")
+	testkit.Fails(t, err, fail.NotReady, "disk is full", "make room")
 	if _, err := s.db.Exec("PRAGMA max_page_count = 100000"); err != nil { // there is space again
 		t.Fatal(err)
 	}

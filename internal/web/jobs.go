@@ -41,7 +41,7 @@ type planData struct {
 }
 
 // planPage makes a plan of the form's request, and asks for confirmation.
-func (p *Pages) planPage(r *http.Request, _ *access.Operator) (*view, error) {
+func (p *Pages) planPage(r *http.Request, who *access.Operator) (*view, error) {
 	asked, err := askedOf(r)
 	if err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func (p *Pages) planPage(r *http.Request, _ *access.Operator) (*view, error) {
 	if err := confirmed(r, asked); err != nil {
 		return nil, err
 	}
-	return p.plan(r, r.PathValue("name"), asked)
+	return p.plan(r, who, r.PathValue("name"), asked)
 }
 
 // confirmed refuses to destroy a cluster if its name was not typed.
@@ -61,7 +61,7 @@ func confirmed(r *http.Request, a operate.Asked) error {
 }
 
 // plan makes a plan of a request.
-func (p *Pages) plan(r *http.Request, name string, asked operate.Asked) (*view, error) {
+func (p *Pages) plan(r *http.Request, who *access.Operator, name string, asked operate.Asked) (*view, error) {
 	ctx := r.Context()
 	was, err := p.c.Store.Cluster(ctx, name)
 	if fail.KindOf(err) == fail.NotFound && asked.Makes() {
@@ -74,7 +74,7 @@ func (p *Pages) plan(r *http.Request, name string, asked operate.Asked) (*view, 
 	if err != nil {
 		return nil, err
 	}
-	b, err := operate.Begin(ctx, st, asked, p.c.Options(asked, work.Need{Prepare: true, Say: &bytes.Buffer{}}))
+	b, err := operate.Begin(ctx, st, asked, p.c.Options(asked, work.Need{Prepare: true, Build: who.MayBuild(), Say: &bytes.Buffer{}}))
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func (p *Pages) jobActions() map[string]action {
 			if err != nil {
 				return "", "", err
 			}
-			o := work.Order{Asked: asked, Digest: r.PostFormValue("digest"), Consents: r.PostForm["consent"], Yes: r.PostForm.Has("yes")}
+			o := work.Order{Asked: asked, Digest: r.PostFormValue("digest"), Consents: r.PostForm["consent"], Yes: r.PostForm.Has("yes"), MayBuild: who.MayBuild()}
 			j, err := p.c.Board.Add(r.Context(), who.Name, r.PathValue("name"), o)
 			if fail.KindOf(err) == fail.Conflict { // the form was sent twice
 				if same, order := openJob(p, r, r.PathValue("name")); same != nil && same.Who == who.Name && o.Digest != "" && order.Digest == o.Digest {

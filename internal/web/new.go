@@ -168,7 +168,7 @@ func (p *Pages) newPlanPage(r *http.Request, who *access.Operator) (*view, error
 	if _, err := p.c.Store.Cluster(r.Context(), name); err == nil {
 		return nil, fail.New(fail.Conflict, "there is a cluster %s already", name).Do("choose another name, or edit the document on the cluster's page")
 	}
-	return p.plan(r, name, asked)
+	return p.plan(r, who, name, asked)
 }
 
 // documentName returns the name of the cluster in a document, which must be valid.

@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"context"
 	"net/netip"
 	"os"
 	"strings"
@@ -77,10 +78,18 @@ func newRenderCmd() *cobra.Command {
 // under returns a host whose sessions are all bound by a policy, and render documents' manifests and charts in processes of their own. Sessions get their
 // options only from the host.
 func (h Host) under(p *policy.Policy) Host {
-	options, look, sets := h.Options, h.Look, siteset.Apart("server", renderVerb)
+	options, look, sets, turn := h.Options, h.Look, siteset.Apart("server", renderVerb), make(chan struct{}, 1)
 	h.Options = func(a operate.Asked, n work.Need) operate.Options {
 		o := options(a, n)
 		o.Policy, o.Sets = p, sets
+		if o.Bundle != nil && (n.CarryOut || n.Prepare) {
+			o.Bundle = o.Bundle.OneAtATime(h.hasBundle(a), func(doc *v1alpha1.Cluster, version string) error {
+				if n.Build {
+					return nil
+				}
+				return p.CheckBuild(doc, version)
+			}, turn)
+		}
 		return o
 	}
 	h.Look = func(cluster string) operate.Options {
@@ -89,4 +98,14 @@ func (h Host) under(p *policy.Policy) Host {
 		return o
 	}
 	return h
+}
+
+// hasBundle returns whether a request finds its bundle in the server's library.
+func (h Host) hasBundle(a operate.Asked) operate.HasBundle {
+	return func(ctx context.Context, doc *v1alpha1.Cluster, version, was string) (bool, error) {
+		if a.NewBundle {
+			was = "" // the cluster's own does not do
+		}
+		return h.HasBundle(ctx, doc, version, was)
+	}
 }

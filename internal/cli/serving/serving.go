@@ -32,6 +32,7 @@ import (
 	"github.com/naupegos/naupegos/internal/server/metrics"
 	"github.com/naupegos/naupegos/internal/server/work"
 	"github.com/naupegos/naupegos/internal/store"
+	"github.com/naupegos/naupegos/internal/userdir"
 	"github.com/naupegos/naupegos/internal/web"
 )
 
@@ -44,6 +45,7 @@ type Host struct {
 	OpenStore func(context.Context) (store.Store, error)     // creates a missing store
 	Options   func(operate.Asked, work.Need) operate.Options // for a session that plans or executes
 	Look      func(cluster string) operate.Options           // for a session that only observes
+	HasBundle operate.HasBundle                              // of the library on this host
 	Backup    Backup
 	Agent     func() (string, error)         // path of naupegos-agent on this host
 	Remote    func() (*client.Client, error) // for the server that the user named; nil if none
@@ -160,7 +162,7 @@ func (h Host) serve(ctx context.Context, f *flags) error {
 	if err != nil {
 		return err
 	}
-	st, err := h.OpenStore(ctx)
+	st, err := h.openOwn(ctx)
 	if err != nil {
 		return err
 	}
@@ -230,6 +232,18 @@ func (h Host) serve(ctx context.Context, f *flags) error {
 	err = s.Serve(running)
 	log.Info("stopped")
 	return err
+}
+
+// openOwn opens the server's store, unless another user could replace it or its keys.
+func (h Host) openOwn(ctx context.Context) (store.Store, error) {
+	dir, err := h.StateDir()
+	if err != nil {
+		return nil, err
+	}
+	if err := userdir.Strict(dir, store.DatabaseFile, store.DatabaseFile+"-wal", "identity.age"); err != nil {
+		return nil, err
+	}
+	return h.OpenStore(ctx)
 }
 
 // endSoftly calls end, which lets requests finish, when soft closes.

@@ -32,7 +32,7 @@ func (a AssetsOf) Open(_ context.Context, name string) (*os.File, error) {
 	return d.Open(path.Join("assets", path.Clean("/"+name)))
 }
 
-// asset serves a file. It does not list directories. The kernel copies the file to the connection.
+// asset serves a file. It does not list directories.
 func (s *server) asset(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(r.URL.Path, "/assets/")
 	if name == "" || strings.HasSuffix(name, "/") {

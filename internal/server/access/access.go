@@ -76,7 +76,7 @@ func (o Operator) May(need server.Role, cluster string) error {
 }
 
 // Told returns the error to show to the operator: the whole error to one of all clusters. Not-found errors suggest other clusters' names, so an
-// operator of a single cluster gets a generic one, and others without their confidential text.
+// operator of a single cluster gets a generic one, and others without their confidential text and without paths of the server.
 func (o Operator) Told(err error) error {
 	switch {
 	case err == nil || o.Cluster == "":
@@ -84,8 +84,11 @@ func (o Operator) Told(err error) error {
 	case fail.KindOf(err) == fail.NotFound:
 		return fail.New(fail.NotFound, "there is no such cluster, or nothing of that name in it").Do("this token is good for cluster %s", o.Cluster)
 	}
-	return err
+	return fail.Public(err)
 }
+
+// MayBuild reports whether the operator may have the server build what its library lacks. For one of a single cluster the server's policy decides.
+func (o Operator) MayBuild() bool { return o.Cluster == "" }
 
 // Sees reports whether the operator may see a cluster.
 func (o Operator) Sees(cluster string) bool { return o.Cluster == "" || o.Cluster == cluster }

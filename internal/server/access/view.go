@@ -2,7 +2,9 @@ package access
 
 import (
 	"context"
+	"encoding/json"
 
+	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/store"
 )
@@ -58,16 +60,35 @@ func (v *view) Leases(ctx context.Context) ([]store.LeaseInfo, error) {
 func (v *view) Jobs(ctx context.Context, cluster string, limit int) ([]store.Job, error) {
 	all, err := v.Store.Jobs(ctx, cluster, limit)
 	for i := range all {
-		all[i].Holder = ""
+		v.strip(&all[i])
 	}
 	return all, err
 }
+
+// strip removes what a job's record says of the server.
+func (v *view) strip(j *store.Job) {
+	j.Holder = ""
+	j.Result = json.RawMessage(v.hide(string(j.Result))) // where a backup is, for example
+}
+
+// hide hides the paths of the store's directory.
+func (v *view) hide(text string) string { return hide(v.Store, text) }
+
+// Hide removes the paths of the server's own directory from a text for the operator.
+func (o Operator) Hide(st store.Store, text string) string {
+	if o.Cluster == "" {
+		return text
+	}
+	return hide(st, text)
+}
+
+func hide(st store.Store, text string) string { return fail.HidePaths(text, st.Dir()) }
 
 // Job implements store.Jobs.
 func (v *view) Job(ctx context.Context, id string) (*store.Job, error) {
 	j, err := v.Store.Job(ctx, id)
 	if err == nil {
-		j.Holder = ""
+		v.strip(j)
 	}
 	return j, err
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/server"
 	"github.com/naupegos/naupegos/internal/server/access"
@@ -60,6 +61,17 @@ const (
 
 // Part returns the API as a part of the server. Streams of jobs end when ctx ends.
 func Part(ctx context.Context, c Config) server.Part {
+	a := newAPI(ctx, c)
+	return server.Part{Name: "api", Mounts: append(a.all,
+		server.Mount{Pattern: "/api/", Handler: server.Missing(a.mux), Need: server.Read, Scope: server.Own(), MaxBody: mostBody}, // all paths without an operation
+		server.Mount{Pattern: "GET /openapi.json", Handler: http.HandlerFunc(a.openAPI), Scope: server.Public()},
+		server.Mount{Pattern: "GET /apidocs", Handler: http.HandlerFunc(a.docs), Scope: server.Public()},
+		server.Mount{Pattern: "GET /spec", Handler: http.HandlerFunc(a.openAPI), Scope: server.Public()}, // the older system's path
+		server.Mount{Pattern: "GET /specs", Handler: http.HandlerFunc(a.openAPI), Scope: server.Public()},
+	)}
+}
+
+func newAPI(ctx context.Context, c Config) *api {
 	mux := http.NewServeMux()
 	conf := huma.DefaultConfig("Naupegos", c.Version)
 	conf.OpenAPIPath, conf.DocsPath, conf.SchemasPath, conf.CreateHooks = "", "", "", nil
@@ -80,13 +92,7 @@ func Part(ctx context.Context, c Config) server.Part {
 	for _, t := range []reflect.Type{reflect.TypeFor[huma.ErrorModel](), reflect.TypeFor[huma.ErrorDetail]()} { // no answer has them
 		delete(conf.Components.Schemas.Map(), schemaName(t, ""))
 	}
-	return server.Part{Name: "api", Mounts: append(a.all,
-		server.Mount{Pattern: "/api/", Handler: server.Missing(mux), Need: server.Read, Scope: server.Own(), MaxBody: mostBody}, // all paths without an operation
-		server.Mount{Pattern: "GET /openapi.json", Handler: http.HandlerFunc(a.openAPI), Scope: server.Public()},
-		server.Mount{Pattern: "GET /apidocs", Handler: http.HandlerFunc(a.docs), Scope: server.Public()},
-		server.Mount{Pattern: "GET /spec", Handler: http.HandlerFunc(a.openAPI), Scope: server.Public()}, // the older system's path
-		server.Mount{Pattern: "GET /specs", Handler: http.HandlerFunc(a.openAPI), Scope: server.Public()},
-	)}
+	return a
 }
 
 // mostBody limits a request's body, which may be a document.
@@ -129,7 +135,11 @@ func add[I, O any](a *api, o operation, do func(context.Context, *I) (*O, error)
 		defer cancel()
 		out, err := do(ctx, in)
 		if err != nil {
-			return nil, problem.Of(access.From(ctx).Told(err))
+			told := access.From(ctx).Told(err)
+			if fail.Public(err).Error() == told.Error() && told.Error() != err.Error() {
+				a.Log.Warn("a request failed", "path", o.path, "by", access.From(ctx).Name, "error", fail.Whole(err).Error())
+			}
+			return nil, problem.Of(told)
 		}
 		return out, nil
 	})

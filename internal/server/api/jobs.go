@@ -59,7 +59,9 @@ func (a *api) createJob(ctx context.Context, in *struct{ Body Agreed }) (*jobOf,
 			return nil, err
 		}
 	}
-	j, err := a.Board.Add(ctx, access.From(ctx).Name, name, in.Body.Order)
+	who := access.From(ctx)
+	in.Body.MayBuild = who.MayBuild()
+	j, err := a.Board.Add(ctx, who.Name, name, in.Body.Order)
 	return &jobOf{j}, err
 }
 

@@ -144,7 +144,7 @@ func (a *api) plan(ctx context.Context, in *struct{ Body PlanRequest }) (*planne
 	if err != nil {
 		return nil, err
 	}
-	b, err := operate.Begin(ctx, access.From(ctx).View(st), asked, a.Options(asked, work.Need{Look: in.Body.Look, Prepare: in.Body.Prepare, Say: &said}))
+	b, err := operate.Begin(ctx, access.From(ctx).View(st), asked, a.Options(asked, work.Need{Look: in.Body.Look, Prepare: in.Body.Prepare, Build: access.From(ctx).MayBuild(), Say: &said}))
 	if err != nil {
 		return nil, err
 	}

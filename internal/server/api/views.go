@@ -57,6 +57,16 @@ func view[In, T any](a *api, v operate.View[In, T], summary string) {
 			}
 		}
 		out, err := lookAt(ctx, a, name, func(s *operate.Session) (*T, error) { return v.See(ctx, s, in) })
+		switch of := any(out).(type) {
+		case *operate.BackupList:
+			if of != nil {
+				of.Where = access.From(ctx).Hide(a.Store, of.Where)
+			}
+		case *operate.BackupShown:
+			if of != nil {
+				of.Where = access.From(ctx).Hide(a.Store, of.Where)
+			}
+		}
 		return &viewOf[T]{"no-store", out}, err
 	}
 	if reflect.TypeFor[In]() == reflect.TypeFor[operate.Plainly]() && !v.Secret {

@@ -12,6 +12,7 @@ import (
 	"net/http/httputil"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -52,6 +53,12 @@ func NewMain(s Settings) *Main {
 				problem.Write(w, err)
 				return
 			}
+			if b, is := r.Context().Value(bodyKey{}).(*body); is && r.Context().Err() == nil {
+				if err := b.failed(); err != nil {
+					problem.Write(w, fail.Wrap(fail.Invalid, err, "read the request's body"))
+					return
+				}
+			}
 			if r.Context().Err() == nil {
 				w.Header().Set("Retry-After", "5")
 			}
@@ -65,7 +72,38 @@ func NewMain(s Settings) *Main {
 // ServeHTTP forwards a request. The main process sets all headers of the answer.
 func (m *Main) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	clear(w.Header())
+	if r.Body != nil && r.Body != http.NoBody {
+		b := &body{ReadCloser: r.Body}
+		r = r.WithContext(context.WithValue(r.Context(), bodyKey{}, b))
+		r.Body = b
+	}
 	m.proxy.ServeHTTP(w, r)
+}
+
+// body keeps the error of a client's body apart from those of the main process.
+type body struct {
+	io.ReadCloser
+	mu  sync.Mutex
+	err error
+}
+
+type bodyKey struct{}
+
+// Read implements io.Reader.
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, http.ErrBodyReadAfterClose) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.err = err
+	}
+	return n, err
+}
+
+func (b *body) failed() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.err
 }
 
 // Open asks the main process for an open file. It implements boot.Assets.

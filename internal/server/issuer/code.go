@@ -130,11 +130,11 @@ func (i *Issuer) Ask(ctx context.Context) (at string, q access.Question, err err
 	if err != nil {
 		return "", q, err
 	}
-	q = access.Question{State: oauth2.GenerateVerifier(), Nonce: oauth2.GenerateVerifier(), Verifier: oauth2.GenerateVerifier()}
+	q = access.Question{State: oauth2.GenerateVerifier(), Nonce: newNonce(time.Now()), Verifier: oauth2.GenerateVerifier()}
 	return c.AuthCodeURL(q.State, oidc.Nonce(q.Nonce), oauth2.S256ChallengeOption(q.Verifier), oauth2.SetAuthURLParam("max_age", maxAge)), q, nil
 }
 
-// Answer returns who has signed in, from the query with which the browser came back.
+// Answer returns who has signed in, from the query with which the browser came back. Each question signs in once.
 func (i *Issuer) Answer(ctx context.Context, q access.Question, came url.Values) (in access.SignedIn, err error) {
 	switch {
 	case came.Get("error") != "":
@@ -179,8 +179,13 @@ func (i *Issuer) Answer(ctx context.Context, q access.Question, came url.Values)
 	if len(raw) <= mostHint {
 		in.Token = raw
 	}
-	in.Claims, err = json.Marshal(i.needed(claims))
-	return in, err
+	if in.Claims, err = json.Marshal(i.needed(claims)); err != nil {
+		return in, fail.Wrap(fail.Internal, err, "keep the claims")
+	}
+	if err := i.once.take(q.Nonce, time.Now()); err != nil { // a code works once at most issuers, a browser's question for ever
+		return access.SignedIn{Name: in.Name}, err
+	}
+	return in, nil
 }
 
 // Leave returns where a browser with an ended session signs out at the issuer, too (OpenID Connect RP-Initiated Logout); empty: the issuer has no such

@@ -62,6 +62,8 @@ type Issuer struct {
 	tried    time.Time // when the last attempt ended
 	why      error
 	firsts   map[string]time.Time // by subject and nonce: see first
+
+	once once
 }
 
 // retry is the shortest interval between requests to an issuer that does not answer.

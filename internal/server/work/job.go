@@ -75,7 +75,7 @@ func (j *job) settle(ctx context.Context, done operate.Done, err error) (returne
 	}
 	r := Result{Done: done, More: j.more}
 	if err != nil {
-		r.Kind, r.Error = fail.KindOf(err).String(), err.Error()
+		r.Kind, r.Error = fail.KindOf(err).String(), fail.Public(err).Error() // the log has the paths
 	}
 	raw, err := json.Marshal(r)
 	if err != nil {
@@ -258,7 +258,7 @@ func (j *job) begin(ctx context.Context, cancel func()) (begun *operate.Begun, e
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
-		o := j.b.c.Options(j.order.Asked, Need{CarryOut: true, Say: j.lines})
+		o := j.b.c.Options(j.order.Asked, Need{CarryOut: true, Build: j.order.Build, Say: j.lines})
 		o.By = j.Who
 		st, err := j.b.c.Open(ctx)
 		if err != nil {
@@ -297,6 +297,7 @@ type Need struct {
 	Look     bool      // only look whether there is anything to do
 	CarryOut bool      // execute the plan, under the lease
 	Prepare  bool      // before planning, make everything that the execution needs
+	Build    bool      // both may build what the server's library lacks
 	Say      io.Writer // receives lines about that
 }
 

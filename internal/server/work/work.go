@@ -33,12 +33,14 @@ type Order struct {
 	Consents []string `json:"consents,omitempty" doc:"The consents given"`
 	Yes      bool     `json:"yes,omitempty" doc:"Also approve changes that turn out to be needed, unless they remove something"`
 	Parallel int      `json:"parallel,omitempty" minimum:"0" maximum:"256" doc:"Maximum number of concurrent steps; 0: 16"`
+	MayBuild bool     `json:"-"` // the operator may have the server build what its library lacks
 }
 
 // queued is an order in the store.
 type queued struct {
 	Order
 	Unasked bool `json:"unasked,omitempty"` // an unattended task, with no agreed plan
+	Build   bool `json:"build,omitempty"`   // Order.MayBuild, which no request contains
 }
 
 // Result is the result of a job.
@@ -104,7 +106,7 @@ func New(c Config) *Board {
 
 // Add queues a job.
 func (b *Board) Add(ctx context.Context, who, cluster string, o Order) (*store.Job, error) {
-	return b.add(ctx, who, cluster, queued{Order: o})
+	return b.add(ctx, who, cluster, queued{Order: o, Build: o.MayBuild})
 }
 
 func (b *Board) add(ctx context.Context, who, cluster string, o queued) (*store.Job, error) {

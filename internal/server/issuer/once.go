@@ -1,0 +1,60 @@
+package issuer
+
+import (
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/oauth2"
+
+	"github.com/naupegos/naupegos/internal/fail"
+)
+
+// answering is the time limit for signing in at the issuer. The browser forgets its question then; who keeps it anyway is refused.
+const answering = 10 * time.Minute
+
+// mostNonces bounds the nonces of completed sign-ins that are remembered.
+const mostNonces = 2_000
+
+// newNonce returns a nonce that starts with the time. The issuer returns it in the ID token, so that no browser can make it younger.
+func newNonce(now time.Time) string {
+	return strconv.FormatInt(now.Unix(), 36) + "." + oauth2.GenerateVerifier()
+}
+
+// once remembers the nonces of completed sign-ins while their questions can be answered.
+type once struct {
+	mu   sync.Mutex
+	used map[string]time.Time // when the question was asked
+}
+
+// take refuses a nonce that was used, or that is too old to tell.
+func (o *once) take(nonce string, now time.Time) error {
+	seconds, _, _ := strings.Cut(nonce, ".")
+	unix, err := strconv.ParseInt(seconds, 36, 64)
+	asked := time.Unix(unix, 0)
+	if age := now.Sub(asked); err != nil || age > answering || age < -skew {
+		return fail.New(fail.Unauthorized, "this sign-in began more than %s ago", answering).Do("sign in again")
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if _, is := o.used[nonce]; is {
+		return fail.New(fail.Unauthorized, "this sign-in is completed already").Do("sign in again")
+	}
+	if o.used == nil {
+		o.used = map[string]time.Time{}
+	}
+	oldest := nonce
+	for n, at := range o.used {
+		if now.Sub(at) > answering {
+			delete(o.used, n)
+		} else if oldest == nonce || at.Before(o.used[oldest]) {
+			oldest = n
+		}
+	}
+	if len(o.used) >= mostNonces { // each is of a user who has just signed in
+		delete(o.used, oldest)
+	}
+	o.used[nonce] = asked
+	return nil
+}
