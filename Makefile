@@ -55,6 +55,7 @@ bench-boot: AS_ROOT =
 bench-boot: build ## the boot endpoints against matchbox, side by side: two minutes, no root
 bench-local: bundle ## naupegos against bare kubeadm, side by side
 bench-upgrade: bundle ## naupegos upgrade against kubeadm upgrade, side by side
+bench-addons: build ## naupegos' addons against helm install of the same charts, side by side
 bench-openstack: openstack-up ## naupegos against OpenTofu on a real OpenStack, side by side
 bench-%:
 	$(AS_ROOT) go run ./bench/$* $(BENCH)
@@ -85,12 +86,10 @@ install: build ## the programs, man pages and shell completion, to $(PREFIX); PR
 	go run ./hack/docs -share $(INTO)/share
 
 uninstall: ## remove what make install wrote
-	rm -f $(INTO)/bin/{naupegos,naupegos-agent,kubectl-naupegos} $(INTO)/share/man/man1/naupegos{,-*}.1
-	rm -f $(INTO)/share/{bash-completion/completions/naupegos,zsh/site-functions/_naupegos,fish/vendor_completions.d/naupegos.fish}
+	rm -f $(INTO)/bin/{naupegos,naupegos-agent,kubectl-naupegos} $(INTO)/share/man/man1/naupegos{,-*}.1 $(INTO)/share/{bash-completion/completions/naupegos,zsh/site-functions/_naupegos,fish/vendor_completions.d/naupegos.fish}
 
 deb: ## a Debian package of the programs and the server's unit, in dist/
-	rm -rf dist/tree
-	@$(MAKE) --no-print-directory install DESTDIR=dist/tree PREFIX=/usr
+	@rm -rf dist/tree && $(MAKE) --no-print-directory install DESTDIR=dist/tree PREFIX=/usr
 	@hack/deb dist/tree '$(VERSION)' dist
 
 clean: ## remove what was built (caches outside the clone stay)

@@ -18,7 +18,7 @@ const maxContentBytes = 5 << 20
 
 // content matches a line that holds the content of a file in base64, as Naupegos writes it into documents. Such lines are single values and don't count
 // towards MaxDocumentBytes.
-var content = regexp.MustCompile(`(?m)^ *"?[^"\n]{1,1000}"?: "?[A-Za-z0-9+/=]*"?,?$`)
+var content = regexp.MustCompile(`(?m)^ *"?([^"\n]+)"?: "?[A-Za-z0-9+/=]*"?,?$`)
 
 // tooLarge reports whether a document is larger than anything that Naupegos reads.
 func tooLarge(data []byte) bool {
@@ -29,8 +29,10 @@ func tooLarge(data []byte) bool {
 		return true
 	}
 	size := len(data)
-	for _, at := range content.FindAllIndex(data, -1) {
-		size -= at[1] - at[0]
+	for _, at := range content.FindAllSubmatchIndex(data, -1) {
+		if key := at[3] - at[2]; key <= 1000 {
+			size -= at[1] - at[0]
+		}
 	}
 	return size > MaxDocumentBytes
 }

@@ -209,8 +209,13 @@ func TestReportListsEveryTest(t *testing.T) {
 	if err := printPasses(&out, tests); err != nil {
 		t.Fatal(err)
 	}
+	listed := map[string]bool{}
+	for line := range strings.Lines(out.String()) {
+		words := strings.Fields(line)
+		listed[words[0]+" "+strings.Join(words[max(0, len(words)-2):], " ")] = true
+	}
 	for _, f := range tests {
-		if f.tier != nil && !regexp.MustCompile(`(?m)^`+f.tier.name+` .* `+f.id()+`$`).Match(out.Bytes()) {
+		if f.tier != nil && !listed[f.tier.name+" "+f.id()] {
 			t.Errorf("the report lacks %s of the tier %s", f.id(), f.tier.name)
 		}
 	}

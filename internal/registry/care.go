@@ -14,7 +14,7 @@ import (
 
 var (
 	nameForm  = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-	labelForm = regexp.MustCompile(`^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
+	labelForm = regexp.MustCompile(`^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
 	valueForm = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$`)
 )
 
@@ -33,7 +33,7 @@ func (r *Registry) Rename(ctx context.Context, uuid, name string) (*Machine, err
 // Label sets labels of a machine, and removes those in without.
 func (r *Registry) Label(ctx context.Context, uuid string, set map[string]string, without []string) (*Machine, error) {
 	for k, v := range set {
-		if !labelForm.MatchString(k) || !valueForm.MatchString(v) {
+		if strings.IndexByte(k, '/') > 253 || !labelForm.MatchString(k) || !valueForm.MatchString(v) {
 			return nil, fail.New(fail.Invalid, "%q is not a label", k+"="+v).Do("labels have the form of Kubernetes' ones: rack=r12, example.org/site=north")
 		}
 	}

@@ -78,7 +78,8 @@ type program struct {
 	role          provider.Role
 }
 
-// programs returns the process of each program: its PID and start time.
+// programs returns the processes of each program and their direct children: PIDs and start times. Grandchildren of the same name are about to
+// become something else: keepalived forks its children's check scripts.
 func (r *rig) programs() map[program]string {
 	r.t.Helper()
 	names := map[provider.Role]string{
@@ -88,7 +89,10 @@ func (r *rig) programs() map[program]string {
 	out := map[program]string{}
 	for _, m := range r.status().Machines {
 		role := provider.Role(m.Role)
-		text := r.look(m.Name, `for p in `+names[role]+`; do for i in $(pidof $p | tr ' ' '\n' | sort -n); do echo $p $i $(cut -d' ' -f22 /proc/$i/stat); done; done`)
+		text := r.look(m.Name, `exec 2>/dev/null; for p in `+names[role]+`; do for i in $(pidof $p | tr ' ' '\n' | sort -n); do
+			set -- $(cat /proc/$i/stat) && [ $# -gt 21 ] || continue # ended
+			[ "$(cat /proc/$(cut -d' ' -f4 /proc/$4/stat)/comm)" = $p ] || echo $p $i ${22}
+		done; done`)
 		for line := range strings.Lines(text) {
 			f := strings.Fields(line)
 			out[program{m.Name, f[0], role}] += strings.Join(f[1:], " since ") + "; "

@@ -16,7 +16,7 @@ var (
 	uuidForm  = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 	hostForm  = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 	sumForm   = regexp.MustCompile(`^[0-9a-f]{64}$`)
-	pathForm  = regexp.MustCompile(`^/[A-Za-z0-9._+/-]{1,400}$`)
+	pathForm  = regexp.MustCompile(`^/[A-Za-z0-9._+/-]+$`)
 	groupForm = regexp.MustCompile(`^[A-Za-z0-9.-]{0,64}$`)
 )
 
@@ -77,7 +77,7 @@ func (o *Order) Check() error {
 
 func (b Blob) check() error {
 	switch {
-	case !pathForm.MatchString(b.Path) || path.Clean(b.Path) != b.Path:
+	case len(b.Path) > 400 || !pathForm.MatchString(b.Path) || path.Clean(b.Path) != b.Path:
 		return fail.New(fail.Invalid, "%q is not a path on the server", b.Path)
 	case !sumForm.MatchString(b.SHA256) || !sumForm.MatchString(b.RawSHA256):
 		return fail.New(fail.Invalid, "a checksum is missing")
