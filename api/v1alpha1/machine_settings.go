@@ -17,7 +17,7 @@ type MachineSettings struct {
 	Packages []string `json:"packages,omitempty" yaml:"packages,omitempty" jsonschema:"maxItems=200"`
 	// Package sources, in addition to the machine's existing ones.
 	Repositories []PackageRepository `json:"repositories,omitempty" yaml:"repositories,omitempty" jsonschema:"maxItems=50"`
-	// Time servers of the machines. They are configured for systemd-timesyncd and chrony.
+	// Time servers of the machines, for systemd-timesyncd or chrony, whichever the machine has.
 	NTP NTP `json:"ntp,omitzero" yaml:"ntp,omitempty"`
 	// How machines resolve names. Pods use the same servers for names outside the cluster.
 	DNS DNS `json:"dns,omitzero" yaml:"dns,omitempty"`
@@ -52,8 +52,10 @@ type MachineUnit struct {
 	Content string `json:"content,omitempty" yaml:"content,omitempty"`
 	// Start it at boot. Set it to false for a unit without an [Install] section.
 	Enabled *bool `json:"enabled,omitempty" yaml:"enabled,omitempty" jsonschema:"default=true"`
-	// Start it now; false stops it. It restarts when its file changes.
+	// Start it now; false stops it. It restarts when its file changes, or one of files whose path its content mentions.
 	Started *bool `json:"started,omitempty" yaml:"started,omitempty" jsonschema:"default=true"`
+	// Paths of files, such as those of files, whose change restarts the unit: of one that comes with a package, Naupegos does not know what it reads.
+	RestartOn []string `json:"restartOn,omitempty" yaml:"restartOn,omitempty" jsonschema:"maxItems=50"`
 }
 
 // PackageRepository is a source of Debian packages.
@@ -72,13 +74,13 @@ type PackageRepository struct {
 
 // NTP says where machines get the time.
 type NTP struct {
-	// Time servers, by name or address. They replace the distribution's servers.
+	// Time servers, by name or address. They replace the distribution's servers and, for chrony, its file chrony.conf; files in /etc/chrony/conf.d stay.
 	Servers []string `json:"servers,omitempty" yaml:"servers,omitempty" jsonschema:"maxItems=10" host:"none"`
 }
 
 // DNS says how machines resolve names.
 type DNS struct {
-	// Addresses of name servers. They replace the servers that the machine gets from its network.
+	// Addresses of name servers. They replace the servers that the machine gets from its network; where systemd-resolved runs, the machine's own programs may ask those, too, pods do not.
 	Servers []string `json:"servers,omitempty" yaml:"servers,omitempty" jsonschema:"maxItems=3" host:"none"`
 	// Domains that short names are looked up in. Needs servers.
 	SearchDomains []string `json:"searchDomains,omitempty" yaml:"searchDomains,omitempty" jsonschema:"maxItems=6"`

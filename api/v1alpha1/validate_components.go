@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net"
@@ -125,7 +126,7 @@ func (c componentCheck) args(args []Arg) {
 			c.Add(at+".name", fmt.Sprintf("the flag %s takes one value, and extraArgs[%d] gives it already", strict.Quote(a.Name), j), "keep one of them")
 		}
 		first[a.Name] = i
-		if problem := f.Check(a.Value); problem != "" {
+		if problem := cmp.Or(f.Check(a.Value), flags.Among(c.program, a.Name, a.Value)); problem != "" {
 			c.Add(at+".value", fmt.Sprintf("the flag %s: %s, got %s", a.Name, problem, strict.Quote(a.Value)), "")
 		} else if problem := unwritable(c.program, a.Value); problem != "" {
 			c.Add(at+".value", problem, "")

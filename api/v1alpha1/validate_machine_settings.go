@@ -136,7 +136,7 @@ func checkFiles(r *findings, at string, files []MachineFile) {
 		owner, taken := items.ReservedPath(path.Clean(f.Path))
 		first, again := seen[f.Path]
 		switch {
-		case !path.IsAbs(f.Path) || path.Clean(f.Path) != f.Path || f.Path == "/" || hasControl(f.Path):
+		case items.OddPath(f.Path):
 			r.Add(p+".path", strict.Quote(f.Path)+" is not an absolute path without dots", "as /etc/motd")
 		case taken:
 			r.Add(p+".path", strict.Quote(f.Path)+" is taken: "+owner.Owner, owner.Hint)
@@ -188,6 +188,9 @@ func checkUnits(r *findings, at string, units []MachineUnit) {
 			r.Add(p+".enabled", "the unit has no [Install] section, so nothing starts it at boot", "add one, as WantedBy=multi-user.target, or set enabled to false", p+".content")
 		}
 		seen[u.Name] = i
+		if j := slices.IndexFunc(u.RestartOn, items.OddPath); j >= 0 {
+			r.Add(strict.Item(p+".restartOn", j), strict.Quote(u.RestartOn[j])+" is not an absolute path without dots", "as /etc/multipath.conf")
+		}
 		if (u.Started == nil || *u.Started) && oneshot.MatchString(u.Content) && !remains.MatchString(u.Content) {
 			r.Add(p+".started", "the service ends at once, so that every apply would start it again", "add RemainAfterExit=yes to it, or set started to false", p)
 		}

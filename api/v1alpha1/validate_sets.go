@@ -20,7 +20,7 @@ func checkSets(c *Cluster, r *findings) {
 	seen := map[string]int{}
 	for i, m := range c.Spec.Manifests {
 		field := strict.Item("spec.manifests", i)
-		checkSetName(r, "spec.manifests", i, m.Name, m.Namespace, seen)
+		checkSetName(r, "spec.manifests", i, m.Name, m.Namespace, m.Timeout, seen)
 		given := 0
 		for _, s := range []struct{ key, value string }{{"file", m.File}, {"dir", m.Dir}, {"kustomize", m.Kustomize}} {
 			if s.value != "" {
@@ -34,19 +34,17 @@ func checkSets(c *Cluster, r *findings) {
 		if given != 1 {
 			r.Add(field, fmt.Sprintf("%d of file, dir, kustomize and inline are given", given), "give exactly one")
 		}
-		checkSetTimeout(r, field, m.Timeout)
 	}
 	seen = map[string]int{}
 	for i, ch := range c.Spec.Charts {
 		field := strict.Item("spec.charts", i)
-		checkSetName(r, "spec.charts", i, ch.Name, ch.Namespace, seen)
+		checkSetName(r, "spec.charts", i, ch.Name, ch.Namespace, ch.Timeout, seen)
 		if ch.Chart != "" {
 			checkSource(r, field+".chart", ch.Chart)
 		}
 		for j, f := range ch.ValuesFiles {
 			checkSource(r, strict.Item(field+".valuesFiles", j), f)
 		}
-		checkSetTimeout(r, field, ch.Timeout)
 	}
 	checkSources(c, r)
 }
@@ -54,7 +52,7 @@ func checkSets(c *Cluster, r *findings) {
 // setName is the form of the names of sets and namespaces.
 var setName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 
-func checkSetName(r *findings, list string, i int, name, namespace string, seen map[string]int) {
+func checkSetName(r *findings, list string, i int, name, namespace string, timeout Duration, seen map[string]int) {
 	const hint = "lower-case letters, digits and dashes"
 	if name != "" && (!setName.MatchString(name) || len(name) > 40) {
 		r.Add(strict.Item(list, i)+".name", strict.Quote(name)+" is not the name of a set", hint+", up to 40")
@@ -62,26 +60,22 @@ func checkSetName(r *findings, list string, i int, name, namespace string, seen 
 	if namespace != "" && (!setName.MatchString(namespace) || len(namespace) > 63) {
 		r.Add(strict.Item(list, i)+".namespace", strict.Quote(namespace)+" is not the name of a namespace", hint+", up to 63")
 	}
-	if first, again := seen[name]; again && name != "" {
-		r.Add(strict.Item(list, i)+".name", fmt.Sprintf("%s is already listed, at %s[%d]", strict.Quote(name), list, first), "give each set its own name")
-		return
+	if timeout.Duration > maxSetTimeout {
+		r.Add(strict.Item(list, i)+".timeout", timeout.String()+" is longer than 1h", "")
 	}
-	seen[name] = i
+	first, again := seen[name]
+	if seen[name] = i; again && name != "" {
+		r.Add(strict.Item(list, i)+".name", fmt.Sprintf("%s is already listed, at %s[%d]", strict.Quote(name), list, first), "give each set its own name")
+	}
 }
 
 // checkSource checks a path: a file of the operator, named relative to the document's file or absolutely.
 func checkSource(r *findings, field, p string) {
 	switch {
 	case strings.Contains(p, "://"):
-		r.Add(field, strict.Quote(p)+" is an address", "name a file or a directory; fetch charts and manifests beforehand, so that what you reviewed is what is applied")
+		r.Add(field, strict.Quote(p)+" is an address", "name a file or a directory; fetch it beforehand, such as with helm pull or git clone, so that what you reviewed is what is applied")
 	case strings.ContainsAny(p, "\x00\n\r") || path.Clean(p) == "." || path.Clean(p) == "/":
 		r.Add(field, strict.Quote(p)+" is not a file or directory of its own", "name one beside the document, such as manifests/web")
-	}
-}
-
-func checkSetTimeout(r *findings, field string, d Duration) {
-	if d.Duration > maxSetTimeout {
-		r.Add(field+".timeout", d.String()+" is longer than 1h", "")
 	}
 }
 

@@ -27,7 +27,7 @@ func refreshes() []refresh {
 		{dir: "/etc/systemd/resolved.conf.d/", name: "systemd-resolved.service"},
 		{dir: "/etc/NetworkManager/conf.d/", name: "NetworkManager.service"},
 		{dir: "/etc/systemd/timesyncd.conf.d/", name: "systemd-timesyncd.service"},
-		{dir: "/etc/chrony/sources.d/", name: "chrony.service"},
+		{dir: "/etc/chrony/", name: "chrony.service"},
 		{dir: "/etc/udev/rules.d/", name: "udevadm", command: []string{"udevadm", "control", "--reload"}},
 		{dir: bootargs.File, name: "update-grub", command: []string{"update-grub"}, needs: host.UpdateGRUB},
 	}

@@ -5,6 +5,7 @@ package chart
 
 import (
 	"bytes"
+	"encoding/json"
 	"maps"
 	"path"
 	"regexp"
@@ -19,6 +20,7 @@ import (
 	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
 	"helm.sh/helm/v4/pkg/engine"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
 
 	"github.com/naupegos/naupegos/internal/fail"
@@ -127,7 +129,7 @@ func check(c *v2.Chart, r Release) error {
 func (r Release) values() (map[string]any, error) {
 	all := map[string]any{}
 	for i, data := range r.ValuesFiles {
-		v, err := common.ReadValues(data)
+		v, err := ReadValues(data)
 		if err != nil {
 			return nil, fail.Wrap(fail.Invalid, err, "read the values file %d", i+1)
 		}
@@ -142,6 +144,24 @@ func (r Release) values() (map[string]any, error) {
 		return nil, fail.Wrap(fail.Invalid, err, "read the values")
 	}
 	return loader.MergeMaps(all, own), nil
+}
+
+// ReadValues reads a file of values. Helm would read the first of several documents alone.
+func ReadValues(data []byte) (map[string]any, error) {
+	docs, err := manifest.Documents(data)
+	if err != nil {
+		return nil, err
+	}
+	said := 0
+	for _, doc := range docs {
+		if raw, err := yaml.YAMLToJSON(doc); err != nil || string(raw) != "null" {
+			said++
+		}
+	}
+	if said > 1 {
+		return nil, fail.New(fail.Invalid, "it holds %d YAML documents", said).Do("put all values into one")
+	}
+	return common.ReadValues(bytes.Join(docs, []byte("\n")))
 }
 
 // render executes the templates of a chart, with the clock and the luck of now or of a later time. It works on a copy of the values: Helm changes them.
@@ -201,8 +221,8 @@ func (r Release) capabilities() (*common.Capabilities, error) {
 	}
 	caps := common.DefaultCapabilities.Copy()
 	caps.KubeVersion = *v
-	if r.APIs != nil {
-		caps.APIVersions = common.VersionSet(r.APIs)
+	if caps.APIVersions = r.APIs; r.APIs == nil {
+		caps.APIVersions = BareAPIs()
 	}
 	return caps, nil
 }
@@ -228,18 +248,37 @@ func located(err error) error {
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// BareAPIs lists the versions and kinds of a cluster without definitions.
-func BareAPIs() []string { return slices.Clone([]string(common.DefaultCapabilities.APIVersions)) }
+// BareAPIs lists the versions and kinds of a cluster without definitions: the API serves no alpha and beta versions by itself.
+func BareAPIs() []string {
+	out := []string{"apiregistration.k8s.io/v1", "apiregistration.k8s.io/v1/APIService"}
+	known := map[string]bool{}
+	for kind := range scheme.Scheme.AllKnownTypes() {
+		if stable.MatchString(kind.Version) && !strings.HasSuffix(kind.Kind, "List") && !strings.HasSuffix(kind.Kind, "Options") && kind.Kind != "WatchEvent" {
+			version := kind.GroupVersion().String()
+			known[version], known[version+"/"+kind.Kind] = true, true
+		}
+	}
+	return slices.AppendSeq(out, maps.Keys(known))
+}
+
+// stable matches versions that the API serves by itself.
+var stable = regexp.MustCompile(`^v[0-9]+$`)
 
 // collect parses the rendered files into objects and hooks.
 func collect(c *v2.Chart, texts map[string]string) (Rendered, error) {
 	var out Rendered
+	defined := map[string]bool{}
 	for _, crd := range c.CRDObjects() {
 		objects, err := parse(crd.Filename, crd.File.Data)
 		if err != nil {
 			return out, err
 		}
-		out.Objects = append(out.Objects, objects...)
+		for _, u := range objects { // as with Helm, the first one counts: charts in the chart may define the same kinds
+			if id := manifest.Name(u); !defined[id] {
+				defined[id] = true
+				out.Objects = append(out.Objects, u)
+			}
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
 		if isText(name) {
@@ -268,26 +307,50 @@ func isText(name string) bool {
 	return path.Base(name) == "NOTES.txt" || strings.HasPrefix(path.Base(name), "_")
 }
 
-// parse reads the objects of a rendered file as Helm does, which takes the last of two equal keys.
+// parse reads the objects of a rendered file as Helm does, which takes the last of two equal keys. It leaves out what only tests make.
 func parse(name string, text []byte) ([]*unstructured.Unstructured, error) {
-	docs, err := manifest.Documents(text)
+	docs, err := documents(name, text)
 	if err != nil {
-		return nil, fail.Wrap(fail.Invalid, err, "read the rendered template").At(name)
+		return nil, err
 	}
 	var out []*unstructured.Unstructured
-	for _, doc := range docs {
-		raw, err := yaml.YAMLToJSON(doc)
-		if err != nil {
-			return nil, fail.Wrap(fail.Invalid, err, "read the rendered template").At(name)
+	for _, raw := range docs {
+		var head struct {
+			Metadata struct {
+				Annotations map[string]any `json:"annotations"`
+			} `json:"metadata"`
 		}
-		if s := string(bytes.TrimSpace(raw)); s == "null" || s == "{}" {
-			continue
+		if json.Unmarshal(raw, &head) == nil {
+			if events, _ := head.Metadata.Annotations[annotationHook].(string); onlyTest(events) {
+				continue
+			}
 		}
 		objects, err := manifest.Parse(raw)
 		if err != nil {
 			return nil, fail.Wrap(fail.Invalid, err, "read the rendered template").At(name)
 		}
 		out = append(out, objects...)
+	}
+	return out, nil
+}
+
+// separator is Helm's: charts have objects on the line of ---.
+var separator = regexp.MustCompile(`(?m)^---[ \t]*`)
+
+// documents returns the documents of a rendered file as JSON, without empty ones.
+func documents(name string, text []byte) (out [][]byte, err error) {
+	docs, err := manifest.Documents(separator.ReplaceAll(text, []byte("---\n")))
+	if err != nil {
+		return nil, fail.Wrap(fail.Invalid, err, "read the rendered template").At(name)
+	}
+	for _, doc := range docs {
+		raw, err := yaml.YAMLToJSON(doc)
+		if err != nil {
+			return nil, fail.Wrap(fail.Invalid, err, "read the rendered template").At(name)
+		}
+		if s := string(bytes.TrimSpace(raw)); s != "null" && s != "{}" {
+			out = append(out, raw)
+		}
 	}
 	return out, nil
 }

@@ -48,7 +48,7 @@ func (out *Rendered) addHook(file string, u *unstructured.Unstructured) error {
 	before, after, test := h, h, false
 	var others, skipped []string
 	for event := range strings.SplitSeq(u.GetAnnotations()[annotationHook], ",") {
-		switch event = strings.TrimSpace(event); event {
+		switch event = strings.ToLower(strings.TrimSpace(event)); event {
 		case "pre-install":
 			before.Install = true
 		case "pre-upgrade":
@@ -57,7 +57,7 @@ func (out *Rendered) addHook(file string, u *unstructured.Unstructured) error {
 			after.Install = true
 		case "post-upgrade":
 			after.Upgrade = true
-		case "test", "test-success":
+		case "test", "test-success", "test-failure":
 			test = true
 		case "":
 		default:

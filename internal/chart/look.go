@@ -1,7 +1,6 @@
 package chart
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -10,7 +9,6 @@ import (
 
 	v2 "helm.sh/helm/v4/pkg/chart/v2"
 	"helm.sh/helm/v4/pkg/strvals"
-	"sigs.k8s.io/yaml"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube/manifest"
@@ -74,18 +72,11 @@ func listed(c *v2.Chart) string {
 
 // read splits a rendered file.
 func (l *Look) read(name, text string) error {
-	docs, err := manifest.Documents([]byte(text))
+	docs, err := documents(name, []byte(text))
 	if err != nil {
-		return fail.Wrap(fail.Invalid, err, "read the rendered template").At(name)
+		return err
 	}
-	for _, doc := range docs {
-		raw, err := yaml.YAMLToJSON(doc)
-		if err != nil {
-			return fail.Wrap(fail.Invalid, err, "read the rendered template").At(name)
-		}
-		if s := string(bytes.TrimSpace(raw)); s == "null" || s == "{}" {
-			continue
-		}
+	for _, raw := range docs {
 		var head struct {
 			Kind     string `json:"kind"`
 			Metadata struct {
@@ -110,7 +101,7 @@ func (l *Look) read(name, text string) error {
 // onlyTest reports whether a hook has test events alone.
 func onlyTest(events string) bool {
 	for event := range strings.SplitSeq(events, ",") {
-		if event = strings.TrimSpace(event); event != "test" && event != "test-success" && event != "test-failure" {
+		if event = strings.ToLower(strings.TrimSpace(event)); event != "test" && event != "test-success" && event != "test-failure" {
 			return false
 		}
 	}

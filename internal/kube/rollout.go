@@ -3,8 +3,10 @@ package kube
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -61,7 +63,7 @@ func (c *Client) waitRollout(ctx context.Context, kind, namespace, name string, 
 	}
 	e := fail.Wrap(fail.KindOf(err), err, "wait for %s %s/%s: %s", kind, namespace, name, state.missing).At(c.server)
 	e.Final = state.failed
-	if why := c.troubles(ctx, namespace, state.selector); len(why) > 0 {
+	if why := append(failedCreates(ctx, c, kind, namespace, name), c.troubles(ctx, namespace, state.selector)...); len(why) > 0 {
 		e.What += ": " + strings.Join(why, "; ")
 	}
 	return e
@@ -117,6 +119,46 @@ func lacking(generation, observed int64, want, updated, available, total int32) 
 		return fmt.Sprintf("%d of %d pods available", available, want)
 	}
 	return ""
+}
+
+// failedCreates returns why the API server takes no more pods of a workload, such as for a quota or Pod Security. It asks the newest events: only a Deployment's status says it.
+func failedCreates(ctx context.Context, c *Client, kind, namespace, name string) (out []string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
+	defer cancel()
+	list, err := c.set.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: "reason=FailedCreate"})
+	if err != nil {
+		return []string{"its events can't be listed: " + err.Error()}
+	}
+	newest := map[string]corev1.Event{} // by object
+	for _, e := range list.Items {
+		o := e.InvolvedObject
+		if ours := o.Kind == kind && o.Name == name || kind == "Deployment" && o.Kind == "ReplicaSet" && replicaSetOf(o.Name, name); !ours {
+			continue
+		}
+		if last, seen := newest[o.Kind+o.Name]; !seen || happened(last).Before(happened(e)) {
+			newest[o.Kind+o.Name] = e
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(newest)) {
+		out = append(out, "pods are refused: "+lastLine(newest[key].Message))
+	}
+	return out
+}
+
+// replicaSetOf reports whether a ReplicaSet's name is that of a Deployment with a hash.
+func replicaSetOf(set, deployment string) bool {
+	hash, ok := strings.CutPrefix(set, deployment+"-")
+	return ok && hash != "" && !strings.Contains(hash, "-")
+}
+
+// happened returns the time of an event.
+func happened(e corev1.Event) time.Time {
+	for _, t := range []time.Time{e.LastTimestamp.Time, e.EventTime.Time, e.FirstTimestamp.Time} {
+		if !t.IsZero() {
+			return t
+		}
+	}
+	return e.CreationTimestamp.Time
 }
 
 // troubles returns, for each pod that is not ready, the reason if one is known; if the API does not answer, it says so instead.

@@ -58,7 +58,11 @@ func build(fs files, dir string) (_ []byte, err error) {
 	o.LoadRestrictions, o.PluginConfig = types.LoadRestrictionsRootOnly, types.DisabledPluginConfig()
 	all, err := krusty.MakeKustomizer(o).Run(mem, path.Join("/set", dir))
 	if err != nil {
-		return nil, fail.New(fail.Invalid, "build the kustomization: %s", strings.ReplaceAll(strings.Join(strings.Fields(err.Error()), " "), "/set/", ""))
+		e := fail.New(fail.Invalid, "build the kustomization: %s", strings.ReplaceAll(strings.Join(strings.Fields(err.Error()), " "), "/set/", ""))
+		if strings.Contains(e.What, "missing metadata.name") {
+			return nil, e.Do("give the object a metadata.name: a plan knows objects by their names, so generateName has no place in it")
+		}
+		return nil, e
 	}
 	out, err := all.AsYaml()
 	if err != nil {

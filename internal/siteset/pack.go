@@ -80,7 +80,7 @@ func untar(r io.Reader, strip string) (files, error) {
 		}
 		name := path.Clean(strings.ReplaceAll(h.Name, "\\", "/"))
 		switch {
-		case h.Typeflag == tar.TypeDir, h.Typeflag == tar.TypeXGlobalHeader:
+		case h.Typeflag == tar.TypeDir, h.Typeflag == tar.TypeXGlobalHeader, strings.HasPrefix(path.Base(name), "._"): // the last: macOS keeps attributes of files in them
 			continue
 		case h.Typeflag != tar.TypeReg:
 			return nil, fail.New(fail.Refused, "the archive holds %q, which is neither a file nor a directory", h.Name)

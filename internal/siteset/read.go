@@ -35,7 +35,10 @@ func read(shown, dir string, data []byte) (*v1alpha1.Cluster, []byte, error) {
 	if err != nil {
 		return doc, data, err
 	}
-	sources, all := map[string]string{}, 0
+	sources, charts, all := map[string]string{}, map[string]bool{}, 0
+	for _, ch := range doc.Spec.Charts {
+		charts[ch.Chart] = true
+	}
 	for _, p := range v1alpha1.SourceFiles(doc) {
 		if doc.Sources[p] != "" { // a stored document: its files are elsewhere
 			continue
@@ -45,6 +48,9 @@ func read(shown, dir string, data []byte) (*v1alpha1.Cluster, []byte, error) {
 			at = filepath.Join(dir, p)
 		}
 		got, err := readSource(at)
+		if err == nil && charts[p] && !isChart(at, got) {
+			err = fail.New(fail.Invalid, "is no chart").Do("name the directory that holds Chart.yaml, or a .tgz")
+		}
 		if err == nil {
 			sources[p], err = pack(got)
 		}
@@ -125,6 +131,12 @@ func UnpackChart(packed []byte) (map[string][]byte, error) {
 	return untar(bytes.NewReader(packed), "chart")
 }
 
+// isChart reports whether what was read at a path may be a chart: not a single file, even if it is Chart.yaml.
+func isChart(at string, fs files) bool {
+	_, alone := fs[filepath.Base(at)]
+	return !alone || len(fs) > 1
+}
+
 // readSource reads a file, a directory or a packed chart of the operator.
 func readSource(at string) (files, error) {
 	info, err := os.Stat(at)
@@ -185,7 +197,7 @@ func readDir(dir string) (files, error) {
 			return nil
 		case !info.Mode().IsRegular():
 			return fail.New(fail.Refused, "%s is no file", p).Do("put the files themselves into the directory")
-		case rules.Ignore(p, info):
+		case rules.Ignore(p, info) || strings.HasPrefix(d.Name(), "._"): // the latter are macOS's
 			return nil
 		case len(out) == maxFiles:
 			return fail.New(fail.Invalid, "it holds more than %d files", maxFiles).Do("is this the right directory?")

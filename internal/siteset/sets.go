@@ -3,6 +3,7 @@
 package siteset
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -69,7 +70,7 @@ func (s *Set) Render(c Cluster) (chart.Rendered, error) {
 	}
 	seen := map[string]bool{}
 	for _, u := range r.Objects {
-		id := u.GroupVersionKind().GroupKind().String() + " " + manifest.Key(u.GetNamespace(), u.GetName())
+		id := u.GroupVersionKind().GroupKind().String() + " " + manifest.Key(cmp.Or(u.GetNamespace(), s.Namespace, metav1.NamespaceDefault), u.GetName())
 		if seen[id] {
 			return r, fail.New(fail.Invalid, "%s: %s is there twice", s.Title, manifest.Name(u)).At(s.Field)
 		}
@@ -173,6 +174,9 @@ func renderChart(doc *v1alpha1.Cluster, ch v1alpha1.Chart, c Cluster) (chart.Ren
 			return chart.Rendered{}, err
 		}
 		for _, data := range vs {
+			if _, err := chart.ReadValues(data); err != nil {
+				return chart.Rendered{}, fail.Wrap(fail.Invalid, err, "read the values of %s", p)
+			}
 			r.ValuesFiles = append(r.ValuesFiles, data)
 		}
 	}

@@ -20,6 +20,7 @@ func (r Rules) settings(places ...string) {
 			"units[].content":           {Class: Free, Say: "that unit restarts"},
 			"units[].enabled":           free,
 			"units[].started":           free,
+			"units[].restartOn":         free,
 			"packages":                  {Class: Free, Say: "one that goes is removed if Naupegos installed it"},
 			"repositories[]":            free,
 			"repositories[].name":       free,

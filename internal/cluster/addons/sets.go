@@ -117,6 +117,9 @@ func (c *Addons) SetStep(s *siteset.Set, seen *observe.SeenSet, install, hooked 
 	for _, lock := range seen.Locks {
 		step.Details = append(step.Details, "its "+lock+": exclude kube-system by its namespaceSelector, or set failurePolicy: Ignore")
 	}
+	for _, pods := range seen.Barred {
+		step.Details = append(step.Details, "will not have its pods: "+pods)
+	}
 	giveUp(step, seen.Volumes, seen.Defined)
 	return step
 }

@@ -26,6 +26,7 @@ type SeenSet struct {
 
 	LookedUp, Unrun []string // see chart.Rendered
 	Locks           []string // see objects.Locks
+	Barred          []string // see objects.Applier.Barred
 }
 
 // Clean reports whether nothing is to be done.
@@ -211,6 +212,9 @@ func (c *Observer) observeSet(ctx context.Context, client *kube.Client, s *sites
 		return nil, err
 	}
 	if seen.Finding, err = client.Examine(ctx, placed, options); err != nil {
+		return nil, err
+	}
+	if seen.Barred, err = client.Barred(ctx, placed, seen.Finding.Deltas); err != nil {
 		return nil, err
 	}
 	if s.Helm != "" && !seen.Finding.Known {

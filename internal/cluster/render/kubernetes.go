@@ -56,6 +56,10 @@ func (c *Renderer) KubeParams(ctx context.Context) (layout.Params, error) {
 	if p.Authorization, err = c.Authorization(ctx); err != nil {
 		return p, err
 	}
+	p.Resolvers = append(p.Resolvers, resolver(c.Doc.SettingsOf(v1alpha1.RoleControlPlane, "")))
+	for _, pool := range s.Workers {
+		p.Resolvers = append(p.Resolvers, resolver(c.Doc.SettingsOf(v1alpha1.RoleWorker, pool.Name)))
+	}
 	machines, err := c.Addresses(ctx)
 	if err != nil {
 		return p, err
@@ -79,6 +83,11 @@ func (c *Renderer) KubeParams(ctx context.Context) (layout.Params, error) {
 		p.ControlPlanes[0].Facts.CgroupVersion = v
 	}
 	return p, nil
+}
+
+// resolver returns the name servers of a machine's settings.
+func resolver(s v1alpha1.MachineSettings) layout.Resolver {
+	return layout.Resolver{Servers: s.DNS.Servers, SearchDomains: s.DNS.SearchDomains}
 }
 
 // auditOptions returns how API servers keep the audit log.

@@ -72,6 +72,7 @@ func (c *Renderer) renderRole(ctx context.Context, s wanted.Slot, f machine.Fact
 		return machine.Config{}, err
 	}
 	n.Facts, n.ResolvConf, n.Release = f, f.ResolvConf, c.ReleaseOf(s)
+	n.Resolver = resolver(c.Doc.SettingsOf(string(s.Role), s.Pool))
 	if len(p.ControlPlanes) > 0 && p.ControlPlanes[0].Facts.CgroupVersion == 0 { // the first apply: they are most likely alike
 		p.ControlPlanes[0].Facts.CgroupVersion = f.CgroupVersion
 	}

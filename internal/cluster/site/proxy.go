@@ -117,6 +117,36 @@ func WithAccount(address string, a *Account) string {
 	return u.String()
 }
 
+// Direct returns the servers in the document that API servers have to reach although machines reach them through the proxy: issuers and webhooks. API servers are
+// containers, which do not get the proxy: its password would show in their pods.
+func Direct(doc *v1alpha1.Cluster) (out []string) {
+	if doc.Spec.Proxy == nil {
+		return nil
+	}
+	var servers []string
+	if w := doc.Spec.Kubernetes.APIServer.AuditWebhook; w != nil {
+		servers = append(servers, w.URL)
+	}
+	for _, i := range doc.Spec.Identity.Issuers {
+		servers = append(servers, i.URL)
+	}
+	for _, w := range doc.Spec.Identity.AuthorizationWebhooks {
+		servers = append(servers, w.URL)
+	}
+	const proxied = "http://proxy.invalid"
+	through := (&httpproxy.Config{HTTPProxy: proxied, HTTPSProxy: proxied, NoProxy: strings.Join(NoProxy(doc, "", nil, nil), ",")}).ProxyFunc()
+	for _, server := range servers {
+		u, err := url.Parse(server)
+		if err != nil {
+			continue
+		}
+		if proxy, err := through(u); err == nil && proxy != nil && !slices.Contains(out, u.Host) {
+			out = append(out, u.Host)
+		}
+	}
+	return out
+}
+
 // aptDirect returns the hosts that apt reaches without the proxy: the single names in noProxy, and the hosts of repositories that its domains and
 // networks contain. apt understands neither domains nor networks.
 func aptDirect(p ProxyParams) (hosts []string) {

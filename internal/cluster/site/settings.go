@@ -66,14 +66,14 @@ func fileMode(text string) fs.FileMode {
 	return mode
 }
 
-// units renders units. A unit watches the files of the document that its content mentions. A service that a timer, socket or path of the same name
+// units renders units. A unit watches the files of its restartOn, and those of the document that its content mentions. A service that a timer, socket or path of the same name
 // starts, and a mount that an automount makes, is neither started nor stopped by the agent.
 func units(s v1alpha1.MachineSettings) []machine.Unit {
 	var out []machine.Unit
 	for _, u := range s.Units {
-		m := machine.Unit{Name: u.Name, Content: u.Content, Enabled: u.Enabled == nil || *u.Enabled, Active: u.Started == nil || *u.Started}
+		m := machine.Unit{Name: u.Name, Content: u.Content, Enabled: u.Enabled == nil || *u.Enabled, Active: u.Started == nil || *u.Started, Watches: slices.Clone(u.RestartOn)}
 		for _, f := range s.Files {
-			if strings.Contains(u.Content, f.Path) {
+			if mentions(u.Content, f.Path) && !slices.Contains(m.Watches, f.Path) {
 				m.Watches = append(m.Watches, f.Path)
 			}
 		}
@@ -85,6 +85,25 @@ func units(s v1alpha1.MachineSettings) []machine.Unit {
 		out = append(out, m)
 	}
 	return out
+}
+
+// mentions reports whether a text has a path, and not as the beginning of a longer one.
+func mentions(content, file string) bool {
+	for rest := content; ; {
+		i := strings.Index(rest, file)
+		if i < 0 {
+			return false
+		}
+		before, after := rest[:i], rest[i+len(file):]
+		if (before == "" || !pathPart(before[len(before)-1])) && (after == "" || !pathPart(after[0]) || after[0] == '.' && (len(after) == 1 || !pathPart(after[1]))) {
+			return true
+		}
+		rest = rest[i+1:]
+	}
+}
+
+func pathPart(b byte) bool {
+	return b == '/' || b == '.' || b == '-' || b == '_' || b == '@' || b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'
 }
 
 // repository renders a package source in the format of deb822(5), and its key.
@@ -107,6 +126,21 @@ func repository(r v1alpha1.PackageRepository) []machine.File {
 	return []machine.File{key, source}
 }
 
+const chronyPath = "/etc/chrony/chrony.conf"
+
+// chronyConf takes the place of the distribution's file, which names servers of its own. What others put beside it stays, such as a clock of the machine.
+const chronyConf = `# Managed by Naupegos: the servers are in /etc/chrony/sources.d/naupegos.sources.
+sourcedir /etc/chrony/sources.d
+confdir /etc/chrony/conf.d
+keyfile /etc/chrony/chrony.keys
+driftfile /var/lib/chrony/chrony.drift
+ntsdumpdir /var/lib/chrony
+logdir /var/log/chrony
+maxupdateskew 100.0
+rtcsync
+makestep 1 3
+`
+
 // addTime adds time zone and time servers. It writes the files of both time daemons; a file whose daemon is not installed has no effect.
 func addTime(c *machine.Config, s v1alpha1.MachineSettings) {
 	if s.TimeZone != "" {
@@ -124,6 +158,9 @@ func addTime(c *machine.Config, s v1alpha1.MachineSettings) {
 	c.Files = append(c.Files,
 		text("/etc/systemd/timesyncd.conf.d/90-naupegos.conf", "[Time]\nNTP="+strings.Join(s.NTP.Servers, " ")+"\nFallbackNTP=\n"),
 		text("/etc/chrony/sources.d/naupegos.sources", chrony.String()))
+	if !slices.ContainsFunc(s.Files, func(f v1alpha1.MachineFile) bool { return f.Path == chronyPath }) {
+		c.Files = append(c.Files, text(chronyPath, chronyConf))
+	}
 }
 
 // addDNS adds name servers: to systemd-resolved if it runs, otherwise to resolv.conf, which DHCP clients are then kept from overwriting.

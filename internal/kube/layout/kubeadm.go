@@ -2,7 +2,10 @@ package layout
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,10 +22,12 @@ const (
 
 // coreDNSPatch has CoreDNS asked every second whether it is ready: names resolve up to nine seconds sooner after a start. And
 // it has it notice soon that its API server is dead: until then it answers with addresses of pods that may be gone.
-func coreDNSPatch() string {
-	patch := `spec:
-  template:
-    spec:
+func (p Params) coreDNSPatch() string {
+	patch := "spec:\n  template:\n"
+	if d := digestOf(p.Resolvers); d != "" { // its pods copy resolv.conf when they start
+		patch += "    metadata:\n      annotations: {naupegos.dev/name-servers: \"" + d + "\"}\n"
+	}
+	patch += `    spec:
       containers:
         - name: coredns
           readinessProbe:
@@ -35,11 +40,24 @@ func coreDNSPatch() string {
 	return patch
 }
 
+// digestOf returns a digest of name servers; empty without any.
+func digestOf(all []Resolver) string {
+	var text strings.Builder
+	for _, r := range all {
+		fmt.Fprintf(&text, "%s---\n", r)
+	}
+	if strings.Trim(text.String(), "-\n") == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(text.String()))
+	return hex.EncodeToString(sum[:8])
+}
+
 // Recorded is what Phases make known to the cluster, without what differs from machine to machine: where it changes, they have
 // to run again.
 func (p Params) Recorded() ([]byte, error) {
 	conf, err := p.KubeadmConfig(Node{Name: "any", Address: "192.0.2.1"})
-	return fmt.Appendf(conf, "---\n%s---\nkube-proxy: %v\n", coreDNSPatch(), ConnectionEnv()), err
+	return fmt.Appendf(conf, "---\n%s---\nkube-proxy: %v\n", p.coreDNSPatch(), ConnectionEnv()), err
 }
 
 // KubeadmConfig renders what n's kubeadm is told with --config: Init-, Cluster-, Kubelet- and KubeProxyConfiguration, of the release that

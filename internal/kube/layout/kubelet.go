@@ -110,23 +110,46 @@ func (p Params) kubeletLayer(ctx context.Context, k *pki.PKI, n Node, server str
 		}),
 		Units: []machine.Unit{unit},
 	}
-	if n.Facts.NoResolver {
-		c.Files = append(c.Files, text(noResolver, fmt.Sprintf(noResolverText, n.Address)))
+	if own := n.ownResolver(); own != "" {
+		c.Files = append(c.Files, text(ownResolver, own))
 	}
 	return c, p.addInstance(&c, n)
 }
 
-// noResolver is the resolv.conf for pods of a machine that knows no name server. CoreDNS does not start without one to forward to; most likely
-// no server listens at this address, so that queries fail at once.
-const (
-	noResolver     = kubernetesDir + "/resolv.conf"
-	noResolverText = "# This machine knew no name server that pods could ask. Cluster DNS needs one to start.\nnameserver %s\n"
-)
+// Resolver holds the name servers that pods ask instead of the machine's own. It is empty if the document names none.
+type Resolver struct{ Servers, SearchDomains []string }
+
+// String returns the resolver as resolv.conf.
+func (r Resolver) String() string {
+	var b strings.Builder
+	for _, server := range r.Servers {
+		b.WriteString("nameserver " + server + "\n")
+	}
+	if len(r.SearchDomains) > 0 {
+		b.WriteString("search " + strings.Join(r.SearchDomains, " ") + "\n")
+	}
+	return b.String()
+}
+
+// ownResolver is the resolv.conf that Naupegos writes for pods.
+const ownResolver = kubernetesDir + "/resolv.conf"
+
+// ownResolver returns the content of the resolv.conf for pods: with the document's name servers alone, or on a machine that knows no name server with its own address.
+// CoreDNS does not start without a server to forward to; most likely none listens there, so that queries fail at once. Empty: pods inherit the machine's.
+func (n Node) ownResolver() string {
+	switch {
+	case len(n.Resolver.Servers) > 0:
+		return "# The name servers of the document.\n" + n.Resolver.String()
+	case n.Facts.NoResolver:
+		return "# This machine knew no name server that pods could ask. Cluster DNS needs one to start.\n" + Resolver{Servers: []string{n.Address}}.String()
+	}
+	return ""
+}
 
 // resolvConf returns the resolv.conf that pods inherit from; empty for /etc/resolv.conf.
 func (n Node) resolvConf() string {
-	if n.Facts.NoResolver {
-		return noResolver
+	if n.ownResolver() != "" {
+		return ownResolver
 	}
 	return n.ResolvConf
 }

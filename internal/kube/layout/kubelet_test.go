@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -68,5 +69,32 @@ func TestNoResolver(t *testing.T) {
 	}
 	if shared := testkit.Value(p.kubeletConfig(Node{}, ""))(t); bytes.Contains(shared, []byte("resolvConf: /etc/kubernetes")) {
 		t.Errorf("%s", shared)
+	}
+}
+
+// TestResolver: with the document's name servers, pods and cluster DNS get these alone, whatever the machine knows; CoreDNS's pods are made again when they change.
+func TestResolver(t *testing.T) {
+	p, k := testParams(), testPKI(t, testTime)
+	for _, facts := range []machine.Facts{{}, {NoResolver: true}, {ResolvConf: "/run/systemd/resolve/resolv.conf"}} {
+		n := testWorker(p)
+		n.Facts.NoResolver, n.Facts.ResolvConf, n.ResolvConf = facts.NoResolver, facts.ResolvConf, facts.ResolvConf
+		n.Resolver = Resolver{Servers: []string{"192.0.2.53", "192.0.2.54"}, SearchDomains: []string{"example.org"}}
+		c, err := p.Worker(t.Context(), k, n)
+		testkit.Must(t, err)
+		if got := string(content(t, c, "/etc/kubernetes/resolv.conf")); !strings.HasSuffix(got, ".\nnameserver 192.0.2.53\nnameserver 192.0.2.54\nsearch example.org\n") {
+			t.Errorf("%+v: %s", facts, got)
+		}
+		if got := string(content(t, c, kubeletConfigPath)); !strings.Contains(got, "resolvConf: /etc/kubernetes/resolv.conf\n") {
+			t.Errorf("%+v: %s", facts, got)
+		}
+	}
+	seen := map[string]bool{}
+	for _, servers := range [][]string{nil, {"192.0.2.53"}, {"192.0.2.54"}} {
+		p.Resolvers = []Resolver{{}, {Servers: servers}}
+		recorded := string(testkit.Value(p.Recorded())(t))
+		if has := strings.Contains(recorded, "naupegos.dev/name-servers"); seen[recorded] || has != (servers != nil) {
+			t.Errorf("%v: another record %t, annotated %t", servers, !seen[recorded], has)
+		}
+		seen[recorded] = true
 	}
 }

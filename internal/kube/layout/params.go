@@ -65,6 +65,8 @@ type Params struct {
 	// Authorization is how API servers authorize requests, if not by Node and RBAC alone.
 	Authorization Authorization
 
+	Resolvers []Resolver // those of all roles and pools: CoreDNS reads them when its pods start
+
 	Unattended bool                // nothing approves kubelets' serving certificates
 	AgentPath  string              // of naupegos-agent on machines
 	Machines   map[string][]string // addresses of every machine by node name, for the approval of kubelets' serving certificates
@@ -91,7 +93,9 @@ type Node struct {
 	Kubelet *Program
 	// Schedulable lets ordinary pods run on a control-plane machine. Otherwise a machine without Taints gets the usual one.
 	Schedulable bool
-	// ResolvConf is the resolv.conf that pods inherit; empty means /etc/resolv.conf. With systemd-resolved it is /run/systemd/resolve/resolv.conf.
+	// Resolver holds the document's name servers for the machine.
+	Resolver Resolver
+	// ResolvConf is the resolv.conf that pods inherit otherwise; empty means /etc/resolv.conf. With systemd-resolved it is /run/systemd/resolve/resolv.conf.
 	ResolvConf string
 }
 

@@ -5,7 +5,6 @@
 package manifest
 
 import (
-	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
@@ -17,10 +16,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
 	"github.com/naupegos/naupegos/internal/fail"
@@ -44,24 +43,58 @@ func Parse(manifests []byte) ([]*unstructured.Unstructured, error) {
 	return out, nil
 }
 
-// Documents splits a stream: YAML where a line begins with ---, and JSON after each value.
+// Documents splits a stream: YAML at the markers of documents, and JSON after each value.
 func Documents(stream []byte) ([][]byte, error) {
-	r := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(stream)))
+	if bytes.HasPrefix(stream, []byte("\xff\xfe")) || bytes.HasPrefix(stream, []byte("\xfe\xff")) || !utf8.Valid(stream) {
+		return nil, fail.New(fail.Invalid, "the text is not in UTF-8").Do("save the file as UTF-8: some shells write UTF-16 with >")
+	}
 	var out [][]byte
-	for {
-		doc, err := r.Read()
-		if errors.Is(err, io.EOF) {
-			return out, nil
-		}
-		if err != nil {
-			return nil, fail.Wrap(fail.Invalid, err, "read manifest document %d", len(out)+1)
-		}
+	for _, doc := range split(stream) {
 		if values := jsonValues(doc); len(values) > 1 {
 			out = append(out, values...)
 		} else {
 			out = append(out, doc)
 		}
 	}
+	return out, nil
+}
+
+// split splits a stream of YAML at lines that begin with --- or ... as words of their own: no scalar can hold such a line. The rest of a line with --- belongs to the
+// document that it begins. Directives are left out.
+func split(stream []byte) (out [][]byte) {
+	var doc []byte
+	empty := true
+	end := func() {
+		if !empty {
+			out = append(out, doc)
+		}
+		doc, empty = nil, true
+	}
+	for line := range bytes.Lines(stream) {
+		if empty {
+			line = bytes.TrimPrefix(line, []byte("\ufeff"))
+		}
+		if _, ends := marker(line, "..."); ends {
+			end()
+			continue
+		}
+		if rest, begins := marker(line, "---"); begins {
+			end()
+			line = bytes.TrimLeft(rest, " \t")
+		} else if empty && bytes.HasPrefix(line, []byte("%")) {
+			continue
+		}
+		doc = append(doc, line...)
+		empty = empty && len(bytes.TrimSpace(line)) == 0
+	}
+	end()
+	return out
+}
+
+// marker returns what follows a marker at the beginning of a line.
+func marker(line []byte, text string) (rest []byte, ok bool) {
+	rest, ok = bytes.CutPrefix(line, []byte(text))
+	return rest, ok && (len(rest) == 0 || bytes.IndexByte([]byte(" \t\r\n"), rest[0]) >= 0)
 }
 
 // jsonValues returns the values of a stream of JSON; nil if it is none. A parser of YAML would read the first alone.
@@ -106,22 +139,33 @@ func expand(u *unstructured.Unstructured) ([]*unstructured.Unstructured, error) 
 	if items, found := u.Object["items"]; u.GetKind() == "List" && !found || strings.HasSuffix(u.GetKind(), "List") && found && items == nil && u.GetName() == "" {
 		return nil, nil // a template without rows
 	}
-	if !u.IsList() {
+	if !isList(u) {
 		return []*unstructured.Unstructured{u}, complete(u)
 	}
-	list, err := u.ToList()
-	if err != nil {
-		return nil, err
-	}
 	var out []*unstructured.Unstructured
-	for i := range list.Items {
-		objects, err := expand(&list.Items[i])
+	for i, item := range u.Object["items"].([]any) {
+		fields, ok := item.(map[string]any)
+		if !ok {
+			return nil, fmt.Errorf("item %d is no object", i+1)
+		}
+		below := &unstructured.Unstructured{Object: fields}
+		if kind := strings.TrimSuffix(u.GetKind(), "List"); kind != "" && below.GetKind() == "" && below.GetAPIVersion() == "" { // the API leaves them out
+			below.SetAPIVersion(u.GetAPIVersion())
+			below.SetKind(kind)
+		}
+		objects, err := expand(below)
 		if err != nil {
 			return nil, fmt.Errorf("item %d: %w", i+1, err)
 		}
 		out = append(out, objects...)
 	}
 	return out, nil
+}
+
+// isList reports whether an object is a list of objects: not one of a kind that has a field items, or whose name ends in List.
+func isList(u *unstructured.Unstructured) bool {
+	_, ok := u.Object["items"].([]any)
+	return ok && (u.GetKind() == "List" || strings.HasSuffix(u.GetKind(), "List") && u.GetName() == "")
 }
 
 // complete checks what an object needs to be applied without loss, and moves the stringData of a Secret to its data: the API server does so too, but with
@@ -137,6 +181,9 @@ func complete(u *unstructured.Unstructured) error {
 				return fmt.Errorf("%s: metadata.%s is %v, not a text: put the value in quotes", u.GetKind(), field, v)
 			}
 		}
+	}
+	if u.GetName() == "" && meta["generateName"] != nil {
+		return fmt.Errorf("%s has metadata.generateName and no metadata.name: give it a name, by which a plan knows it", u.GetKind())
 	}
 	if u.GetName() == "" {
 		return fmt.Errorf("%s has no metadata.name", u.GetKind())

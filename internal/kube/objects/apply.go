@@ -225,6 +225,8 @@ func (c *Applier) applyOne(ctx context.Context, wanted *unstructured.Unstructure
 			e.Kind = fail.NotReady // kube-system appears shortly after the API; other namespaces come with their own manifests
 		case strings.Contains(err.Error(), "failed to create typed patch object"):
 			e.Kind = fail.Invalid // a field of the wrong type, which the API server reports as an internal error
+		case strings.Contains(err.Error(), "must appear in spec.versions"):
+			return e.Do("the cluster may hold objects in a version that the new definition lacks: write each object again, then remove the version from the definition's status.storedVersions")
 		}
 		return e
 	}

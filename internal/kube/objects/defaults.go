@@ -24,6 +24,9 @@ func fitting(ctx context.Context, r dynamic.ResourceInterface, u, live *unstruct
 	if live == nil || !apierrors.IsInvalid(err) {
 		return out, err
 	}
+	if endsConversion(u, live) {
+		return endConversion(ctx, r, u, live, with)
+	}
 	paths := strays(err, u, live)
 	switch {
 	case len(paths) == 0:

@@ -66,6 +66,9 @@ func (c *Applier) applyTo(ctx context.Context, r dynamic.ResourceInterface, u, l
 		if err := leaving(live); err != nil {
 			return nil, nil, err
 		}
+		if err := storedVersions(u, live); err != nil {
+			return nil, nil, err
+		}
 	}
 	if n, yes := scaled(u, live); yes && len(with.DryRun) > 0 {
 		u = u.DeepCopy()
@@ -273,7 +276,7 @@ func conflicts(err error, live *unstructured.Unstructured, o Options) (fields []
 }
 
 // people are managers of fields that people changed: by k9s, Lens (node-fetch), or a page that hands on the browser's name; and former states of ours.
-var people = []string{"k9s", "node-fetch", "Mozilla", keeper, "before-first-apply"}
+var people = []string{"k9s", "node-fetch", "Mozilla", keeper, converter, "before-first-apply"}
 
 // person reports whether a field manager stands for a person's edit, or for the Helm release that the set takes over.
 func person(name string, o Options) bool {

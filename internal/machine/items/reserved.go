@@ -147,3 +147,8 @@ func SysctlName(key string) string {
 		return r
 	}, key)
 }
+
+// OddPath reports whether a path is not one of a file on a machine: absolute, without dots and control characters.
+func OddPath(p string) bool {
+	return !path.IsAbs(p) || path.Clean(p) != p || p == "/" || strings.ContainsFunc(p, func(r rune) bool { return r < ' ' || r == 0x7f })
+}
