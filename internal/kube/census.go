@@ -118,7 +118,7 @@ func (c *Client) stored(ctx context.Context) ([]schema.GroupVersionResource, err
 
 // storageVersions returns the versions in which custom resources are stored, if these are served.
 func (c *Client) storageVersions(ctx context.Context) (map[schema.GroupResource]string, error) {
-	list, err := c.listDefinitions(ctx)
+	list, err := listDefinitions(ctx, c)
 	if err != nil {
 		return nil, apiError(ctx, err, "read the definitions of custom resources").At(c.server)
 	}

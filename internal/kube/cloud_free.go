@@ -168,7 +168,7 @@ func (c *Client) deleteUsers(ctx context.Context, claims []corev1.PersistentVolu
 	if len(claims) == 0 {
 		return nil, nil
 	}
-	pods, err := c.listPods(ctx, "")
+	pods, err := listPods(ctx, c, "")
 	if err != nil {
 		return nil, apiError(ctx, err, "list pods").At(c.server)
 	}

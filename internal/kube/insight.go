@@ -105,11 +105,11 @@ type Condition struct {
 
 // Loads describes all nodes, sorted by name, and returns the node of each pod, by namespace/name.
 func Loads(ctx context.Context, c *Client) (loads []NodeLoad, pods map[string]string, err error) {
-	list, err := c.listNodes(ctx)
+	list, err := listNodes(ctx, c)
 	if err != nil {
 		return nil, nil, apiError(ctx, err, "list nodes").At(c.server)
 	}
-	all, err := c.listPods(ctx, "")
+	all, err := listPods(ctx, c, "")
 	if err != nil {
 		return nil, nil, apiError(ctx, err, "list pods").At(c.server)
 	}

@@ -76,7 +76,7 @@ func (c *Client) Nodes(ctx context.Context) ([]NodeInfo, error) {
 	var list []corev1.Node
 	var leases *coordinationv1.LeaseList
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() (err error) { list, err = c.listNodes(gctx); return err })
+	g.Go(func() (err error) { list, err = listNodes(gctx, c); return err })
 	g.Go(func() (err error) {
 		leases, err = c.set.CoordinationV1().Leases(corev1.NamespaceNodeLease).List(gctx, metav1.ListOptions{})
 		return err

@@ -34,11 +34,11 @@ type Away struct {
 // budgets hold, pods for which no other node has room, webhooks without endpoints, custom resources in versions that are not served, and
 // anything that refuses system pods. Each obstacle is one sentence.
 func (c *Client) Obstacles(ctx context.Context, nodes []Away) ([]string, error) {
-	all, err := c.listNodes(ctx)
+	all, err := listNodes(ctx, c)
 	if err != nil {
 		return nil, apiError(ctx, err, "list the nodes").At(c.server)
 	}
-	pods, err := c.listPods(ctx, "status.phase!=Succeeded,status.phase!=Failed")
+	pods, err := listPods(ctx, c, "status.phase!=Succeeded,status.phase!=Failed")
 	if err != nil {
 		return nil, apiError(ctx, err, "list the pods").At(c.server)
 	}
@@ -224,7 +224,7 @@ func (c *Client) unservedWebhooks(ctx context.Context, found []string) ([]string
 // unservedDefinitions adds custom resources that are stored in a version that is not served, and custom resources with several versions whose
 // conversion webhook has no ready endpoints. Both block clients that read all objects, such as the garbage collector.
 func (c *Client) unservedDefinitions(ctx context.Context, found []string) ([]string, error) {
-	list, err := c.listDefinitions(ctx)
+	list, err := listDefinitions(ctx, c)
 	if err != nil {
 		return nil, apiError(ctx, err, "read the definitions of custom resources").At(c.server)
 	}

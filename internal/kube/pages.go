@@ -40,7 +40,7 @@ func pages[T any](ctx context.Context, o metav1.ListOptions, page func(context.C
 }
 
 // listPods lists the pods of all namespaces that a field selector chooses; empty: all.
-func (c *Client) listPods(ctx context.Context, fields string) ([]corev1.Pod, error) {
+func listPods(ctx context.Context, c *Client, fields string) ([]corev1.Pod, error) {
 	return pages(ctx, metav1.ListOptions{FieldSelector: fields}, func(ctx context.Context, o metav1.ListOptions) ([]corev1.Pod, string, error) {
 		list, err := c.set.CoreV1().Pods("").List(ctx, o)
 		if err != nil {
@@ -51,7 +51,7 @@ func (c *Client) listPods(ctx context.Context, fields string) ([]corev1.Pod, err
 }
 
 // listNodes lists all nodes.
-func (c *Client) listNodes(ctx context.Context) ([]corev1.Node, error) {
+func listNodes(ctx context.Context, c *Client) ([]corev1.Node, error) {
 	return pages(ctx, metav1.ListOptions{}, func(ctx context.Context, o metav1.ListOptions) ([]corev1.Node, string, error) {
 		list, err := c.set.CoreV1().Nodes().List(ctx, o)
 		if err != nil {
@@ -62,7 +62,7 @@ func (c *Client) listNodes(ctx context.Context) ([]corev1.Node, error) {
 }
 
 // listDefinitions lists the definitions of all custom resources.
-func (c *Client) listDefinitions(ctx context.Context) ([]unstructured.Unstructured, error) {
+func listDefinitions(ctx context.Context, c *Client) ([]unstructured.Unstructured, error) {
 	return pages(ctx, metav1.ListOptions{}, func(ctx context.Context, o metav1.ListOptions) ([]unstructured.Unstructured, string, error) {
 		o.Limit = min(o.Limit, 50) // some have a megabyte
 		list, err := c.dynamic.Resource(definitions).List(ctx, o)

@@ -49,7 +49,7 @@ func (c *Client) Survey(ctx context.Context) (*Survey, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw, err := c.listNodes(ctx)
+	raw, err := listNodes(ctx, c)
 	if err != nil {
 		return nil, apiError(ctx, err, "list nodes").At(c.server)
 	}
