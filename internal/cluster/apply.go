@@ -171,7 +171,7 @@ func (c *Cluster) planWarnings(o *observe.Observed) []string {
 	if now, err := c.ToldRotation(); err == nil && c.Held(now) {
 		all = append(all, c.RotationNote())
 	}
-	for _, note := range append([]string{c.SoakNote(), c.proxyNote(o), c.directNote(o), rebootNote(c, o)}, outdated(o)...) {
+	for _, note := range append([]string{c.SoakNote(), c.proxyNote(o), directNote(c, o), rebootNote(c, o)}, outdated(o)...) {
 		if note != "" {
 			all = append(all, note)
 		}

@@ -13,7 +13,7 @@ import (
 )
 
 // directNote names the servers outside that API servers have to reach without the proxy, if a plan changes a control-plane machine; else it returns "".
-func (c *Cluster) directNote(o *observe.Observed) string {
+func directNote(c *Cluster, o *observe.Observed) string {
 	direct := site.Direct(c.Doc)
 	changes := slices.ContainsFunc(o.Want, func(s wanted.Slot) bool {
 		seen := o.Machines[s.Name]

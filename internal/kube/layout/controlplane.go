@@ -136,7 +136,7 @@ func (p Params) apiServerFiles(ctx context.Context, k *pki.PKI, n Node) ([]machi
 	}
 	files := []machine.File{
 		{Path: KubeadmConfigPath, Mode: 0o600, Content: kubeadm},
-		{Path: coreDNSPatchPath, Mode: 0o600, Content: []byte(p.coreDNSPatch())},
+		{Path: coreDNSPatchPath, Mode: 0o600, Content: []byte(coreDNSPatch(p))},
 		{Path: authenticationPath, Mode: 0o600, Content: AuthenticationConfig(p.Issuers)},
 	}
 	if p.AuditLog || p.Settings.AuditWebhook {

@@ -22,7 +22,7 @@ const (
 
 // coreDNSPatch has CoreDNS asked every second whether it is ready: names resolve up to nine seconds sooner after a start. And
 // it has it notice soon that its API server is dead: until then it answers with addresses of pods that may be gone.
-func (p Params) coreDNSPatch() string {
+func coreDNSPatch(p Params) string {
 	patch := "spec:\n  template:\n"
 	if d := digestOf(p.Resolvers); d != "" { // its pods copy resolv.conf when they start
 		patch += "    metadata:\n      annotations: {naupegos.dev/name-servers: \"" + d + "\"}\n"
@@ -57,7 +57,7 @@ func digestOf(all []Resolver) string {
 // to run again.
 func (p Params) Recorded() ([]byte, error) {
 	conf, err := p.KubeadmConfig(Node{Name: "any", Address: "192.0.2.1"})
-	return fmt.Appendf(conf, "---\n%s---\nkube-proxy: %v\n", p.coreDNSPatch(), ConnectionEnv()), err
+	return fmt.Appendf(conf, "---\n%s---\nkube-proxy: %v\n", coreDNSPatch(p), ConnectionEnv()), err
 }
 
 // KubeadmConfig renders what n's kubeadm is told with --config: Init-, Cluster-, Kubelet- and KubeProxyConfiguration, of the release that
