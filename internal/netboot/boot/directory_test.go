@@ -127,9 +127,9 @@ func TestImportOfSomethingElse(t *testing.T) {
 	_, err := boot.PlanImport(t.TempDir(), "", t.TempDir())
 	testkit.Fails(t, err, fail.Invalid, "-data-path")
 	_, err = boot.PlanImport("testdata/absent", "", t.TempDir())
-	testkit.Fails(t, err, fail.NotFound, "testdata/absent")
+	testkit.Fails(t, err, fail.Invalid, "testdata/absent")
 	_, err = boot.PlanImport("testdata/rack", "testdata/absent", t.TempDir())
-	if testkit.Fails(t, err, fail.NotFound, "assets"); !errors.Is(err, os.ErrNotExist) {
+	if testkit.Fails(t, err, fail.Invalid, "assets"); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}
 }

@@ -33,7 +33,7 @@ func PlanImport(from, assets, to string) (*Import, error) {
 	p := &Import{New: []string{}, Changed: []string{}, Problems: []string{}, from: from, assets: assets, to: to}
 	cfg, problems, err := ReadDir(from)
 	if err != nil {
-		return nil, err
+		return nil, fail.Wrap(fail.Invalid, err, "read the directory to import")
 	}
 	p.Groups, p.Profiles = len(cfg.Groups), len(cfg.Profiles)
 	if p.Groups+p.Profiles == 0 {
