@@ -18,6 +18,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -38,8 +39,9 @@ func main() {
 	flag.IntVar(&o.runs, "runs", 3, "plans of each cluster; the median counts")
 	flag.StringVar(&o.naupegos, "naupegos", "bin/naupegos", "the program to measure; naupegos-agent lies beside it")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
+	runtime.LockOSThread() // the child ends with the thread that has started it: see Pdeathsig
 	run := outside
 	if os.Getenv(inside) != "" {
 		run = measure
@@ -84,7 +86,11 @@ func child(ctx context.Context, self string, o options, size string) (err error)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS,
+		Pdeathsig:  syscall.SIGKILL,
 		Setpgid:    true, // Ctrl-C is for the parent, which kills the first process of the namespace, and the kernel all others
 	}
-	return cmd.Run()
+	if err := cmd.Run(); ctx.Err() == nil {
+		return err
+	}
+	return context.Cause(ctx)
 }

@@ -150,7 +150,7 @@ func (c *bench) document() string {
 kind: Cluster
 metadata: {name: bench}
 spec:
-  kubernetes: {version: %s}
+  kubernetes: {version: %s, podCIDR: 10.240.0.0/13}
   smokeTest: false
   endpoint: {kind: direct}
   timeouts: {connect: 2m, nodeReady: 30m, step: 1h}

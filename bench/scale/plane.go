@@ -135,10 +135,24 @@ func (p *plane) register(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := p.kubectl(ctx, data, "create", "-f", "-"); err != nil {
+	err = p.until(ctx, func() error { // a busy API server may break off in between: what is there already is an error, too
+		_, err := p.kubectl(ctx, data, "create", "-f", "-")
+		if all, e := p.kubectl(ctx, nil, "get", "nodes", "-o", "name"); e == nil && strings.Count(all, "\n") == len(list.Items) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
 		return err
 	}
-	if _, err := p.kubectl(ctx, nil, "taint", "nodes", "--all", "node.kubernetes.io/not-ready:NoSchedule-"); err != nil {
+	err = p.until(ctx, func() error {
+		_, err := p.kubectl(ctx, nil, "taint", "nodes", "--all", "node.kubernetes.io/not-ready:NoSchedule-")
+		if err != nil && strings.Contains(err.Error(), "not found") { // the first attempt has removed it
+			return nil
+		}
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	return p.until(ctx, func() error {
