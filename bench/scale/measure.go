@@ -95,6 +95,9 @@ func measure(ctx context.Context, o options) error {
 	return nil
 }
 
+// applies bounds the attempts to bring a cluster up: on a slow host an apply may lose its lease, and the next one continues.
+const applies = 5
+
 // bringUp writes the document and applies it.
 func (c *bench) bringUp(ctx context.Context, p *plane) error {
 	if err := put(c.path("cluster.yaml"), c.document(), 0o600); err != nil {
@@ -106,31 +109,34 @@ func (c *bench) bringUp(ctx context.Context, p *plane) error {
 	go func() { kept <- p.keep(context.WithoutCancel(ctx)) }()
 	registered := make(chan error, 1)
 	go func() { registered <- p.register(ctx) }()
-	apply := c.naupegos(ctx, "apply", "-f", c.path("cluster.yaml"), "--yes", "--progress", "plain")
 	log, err := os.Create(c.path("apply.log"))
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	apply.Stdout, apply.Stderr = log, log
-	err = apply.Run()
-	if err != nil {
-		err = fmt.Errorf("naupegos apply: %w: %s", err, c.said("apply.log", 25))
-		for _, name := range programs {
-			if p.runs[name] != nil {
-				err = fmt.Errorf("%w\n%s: %s", err, name, c.said(name+".log", 3))
-			}
+	for range applies {
+		apply := c.naupegos(ctx, "apply", "-f", c.path("cluster.yaml"), "--yes", "--progress", "plain")
+		apply.Stdout, apply.Stderr = log, log
+		if err = apply.Run(); err == nil || ctx.Err() != nil {
+			break
 		}
 	}
-	end()
-	select {
-	case e := <-kept:
-		return errors.Join(err, e)
-	case e := <-registered:
-		if err != nil {
-			return errors.Join(err, e)
+	if err == nil {
+		select {
+		case err = <-registered:
+		case err = <-kept:
 		}
-		return e
+		return err
+	}
+	err = fmt.Errorf("naupegos apply: %w: %s", err, c.said("apply.log", 25))
+	for _, name := range programs {
+		err = fmt.Errorf("%w\n%s: %s", err, name, c.said(name+".log", 3))
+	}
+	select {
+	case e := <-registered: // the reason, if it has given up
+		return errors.Join(err, e)
+	default:
+		return err
 	}
 }
 
