@@ -56,6 +56,7 @@ bench-boot: build ## the boot endpoints against matchbox, side by side: two minu
 bench-local: bundle ## naupegos against bare kubeadm, side by side
 bench-upgrade: bundle ## naupegos upgrade against kubeadm upgrade, side by side
 bench-scale: bundle ## how plans grow with 10, 100 and 500 machines (real sshd and agents)
+bench-addons: build ## naupegos' addons against helm install of the same charts, side by side
 bench-openstack: openstack-up ## naupegos against OpenTofu on a real OpenStack, side by side
 bench-%:
 	$(AS_ROOT) go run ./bench/$* $(BENCH)
@@ -86,12 +87,10 @@ install: build ## the programs, man pages and shell completion, to $(PREFIX); PR
 	go run ./hack/docs -share $(INTO)/share
 
 uninstall: ## remove what make install wrote
-	rm -f $(INTO)/bin/{naupegos,naupegos-agent,kubectl-naupegos} $(INTO)/share/man/man1/naupegos{,-*}.1
-	rm -f $(INTO)/share/{bash-completion/completions/naupegos,zsh/site-functions/_naupegos,fish/vendor_completions.d/naupegos.fish}
+	rm -f $(INTO)/bin/{naupegos,naupegos-agent,kubectl-naupegos} $(INTO)/share/man/man1/naupegos{,-*}.1 $(INTO)/share/{bash-completion/completions/naupegos,zsh/site-functions/_naupegos,fish/vendor_completions.d/naupegos.fish}
 
 deb: ## a Debian package of the programs and the server's unit, in dist/
-	rm -rf dist/tree
-	@$(MAKE) --no-print-directory install DESTDIR=dist/tree PREFIX=/usr
+	@rm -rf dist/tree && $(MAKE) --no-print-directory install DESTDIR=dist/tree PREFIX=/usr
 	@hack/deb dist/tree '$(VERSION)' dist
 
 clean: ## remove what was built (caches outside the clone stay)

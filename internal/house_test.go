@@ -19,7 +19,7 @@ const module = "github.com/naupegos/naupegos"
 
 // owners says which packages alone may import a library, by the beginning of its import path. Tests are free.
 var owners = map[string][]string{
-	"k8s.io/client-go":                       {"internal/kube", "internal/kube/userconf", "bench/upgrade", "internal/cli/output", "internal/kube/objects"}, // the second is a client as users have them, the third reads JSONPath
+	"k8s.io/client-go":                       {"internal/kube", "internal/kube/userconf", "bench/cluster", "bench/upgrade", "bench/addons", "internal/cli/output", "internal/kube/objects"}, // the second is a client as users have them, the third reads JSONPath
 	"k8s.io/kubectl":                         {"internal/kube"},
 	"go.etcd.io/etcd":                        {"internal/etcd"},
 	"database/sql":                           {"internal/store", "internal/store/health", "internal/store/metal", "internal/store/together", "internal/userdir"},

@@ -1,13 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 
+	benchcluster "github.com/naupegos/naupegos/bench/cluster"
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/release"
 )
@@ -20,29 +19,13 @@ var (
 
 // cluster is the cluster that a side upgrades.
 type cluster struct {
-	program string // naupegos
-	dir     string // its state directory
-	bundle  *bundle.Bundle
-}
-
-func (c *cluster) command(ctx context.Context, args ...string) *exec.Cmd {
-	return exec.CommandContext(ctx, c.program, append([]string{"--state-dir", c.dir}, args...)...)
-}
-
-// naupegos runs the program and discards its output unless it fails.
-func (c *cluster) naupegos(ctx context.Context, args ...string) error {
-	var said bytes.Buffer
-	cmd := c.command(ctx, args...)
-	cmd.Stderr = &said
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("naupegos %s: %w\n%s", strings.Join(args, " "), err, said.String())
-	}
-	return nil
+	*benchcluster.Cluster
+	bundle *bundle.Bundle
 }
 
 // on runs a shell command on a machine. input names a file for standard input; empty: none.
 func (c *cluster) on(ctx context.Context, machine, command, input string) error {
-	cmd := c.command(ctx, "ssh", "bench", machine, "--", "set -e\n"+command)
+	cmd := c.Command(ctx, "ssh", "bench", machine, "--", "set -e\n"+command)
 	if input != "" {
 		f, err := os.Open(input)
 		if err != nil {
@@ -57,20 +40,9 @@ func (c *cluster) on(ctx context.Context, machine, command, input string) error 
 	return nil
 }
 
-func (c *cluster) kubectl(ctx context.Context, args ...string) (string, error) {
-	var said bytes.Buffer
-	cmd := c.command(ctx, append([]string{"kubectl", "bench", "--"}, args...)...)
-	cmd.Stderr = &said
-	out, err := cmd.Output()
-	if err != nil {
-		return "", fmt.Errorf("kubectl %s: %w\n%s", strings.Join(args, " "), err, said.String())
-	}
-	return string(out), nil
-}
-
 // upgraded checks that all kubelets and API servers run the new release.
 func (c *cluster) upgraded(ctx context.Context) error {
-	kubelets, err := c.kubectl(ctx, "get", "nodes", "-o", "jsonpath={.items[*].status.nodeInfo.kubeletVersion}")
+	kubelets, err := c.Kubectl(ctx, "get", "nodes", "-o", "jsonpath={.items[*].status.nodeInfo.kubeletVersion}")
 	if err != nil {
 		return err
 	}

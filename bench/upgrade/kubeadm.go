@@ -85,7 +85,7 @@ func (c *cluster) layOut(ctx context.Context, m string) error {
 // before it has loaded the roles.
 func (c *cluster) insist(ctx context.Context, args ...string) error {
 	for tries := 1; ; tries++ {
-		_, err := c.kubectl(ctx, args...)
+		_, err := c.Kubectl(ctx, args...)
 		if err == nil || tries == 10 {
 			return err
 		}

@@ -4,13 +4,11 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 )
 
 const (
@@ -27,20 +25,7 @@ type load struct {
 
 // startLoad starts a load on the cluster's endpoint.
 func startLoad(ctx context.Context, c *cluster) (*load, error) {
-	file := filepath.Join(c.dir, "kubeconfig")
-	if err := c.naupegos(ctx, "kubeconfig", "bench", "--file", file); err != nil {
-		return nil, err
-	}
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	cfg, err := clientcmd.RESTConfigFromKubeConfig(data)
-	if err != nil {
-		return nil, err
-	}
-	cfg.Timeout, cfg.QPS = timeout, -1
-	set, err := kubernetes.NewForConfig(cfg)
+	set, err := c.Client(ctx, timeout)
 	if err != nil {
 		return nil, err
 	}

@@ -12,10 +12,10 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"time"
 
+	benchcluster "github.com/naupegos/naupegos/bench/cluster"
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/release"
@@ -85,29 +85,21 @@ func run(ctx context.Context, program, from, only string) error {
 // measure creates a cluster, upgrades it under load, and removes it.
 func measure(ctx context.Context, program, from string, upgrade func(context.Context, *cluster) error) (r result, err error) {
 	c := &cluster{}
-	if c.program, err = filepath.Abs(program); err != nil {
-		return r, err
-	}
-	if c.dir, err = os.MkdirTemp("", "naupegos-bench-"); err != nil {
-		return r, err
-	}
-	defer os.RemoveAll(c.dir)
-	if c.bundle, err = theBundle(ctx); err != nil {
-		return r, err
-	}
-	file := filepath.Join(c.dir, "bench.yaml")
-	if err := os.WriteFile(file, fmt.Appendf(nil, document, from), 0o600); err != nil {
+	if c.Cluster, err = benchcluster.New(program); err != nil {
 		return r, err
 	}
 	defer func() {
-		if e := c.naupegos(context.WithoutCancel(ctx), "destroy", "bench", "--yes", "--progress", "none"); err == nil {
+		if e := c.Close(); err == nil {
 			err = e
 		}
 	}()
-	if err := c.naupegos(ctx, "bundle", "build", "--kubernetes", from); err != nil {
+	if c.bundle, err = theBundle(ctx); err != nil {
 		return r, err
 	}
-	if err := c.naupegos(ctx, "apply", "-f", file, "--yes", "--progress", "none"); err != nil {
+	if err := c.Naupegos(ctx, "bundle", "build", "--kubernetes", from); err != nil {
+		return r, err
+	}
+	if err := c.Apply(ctx, fmt.Sprintf(document, from)); err != nil {
 		return r, err
 	}
 	l, err := startLoad(ctx, c)
@@ -149,5 +141,5 @@ func theBundle(ctx context.Context) (*bundle.Bundle, error) {
 }
 
 func byNaupegos(ctx context.Context, c *cluster) error {
-	return c.naupegos(ctx, "upgrade", "bench", "--to", release.Default, "--finish", "--yes", "--progress", "none")
+	return c.Naupegos(ctx, "upgrade", "bench", "--to", release.Default, "--finish", "--yes", "--progress", "none")
 }

@@ -33,18 +33,15 @@ type tier struct {
 	full    bool          // only make test-full runs the tier
 }
 
-// Bundles of other releases, and with addons.
-const withOpenStack = "bundle-" + release.Default + "+openstack"
+var withOpenStack, former, earlier = "bundle-" + release.Default + "+openstack", "bundle-" + release.Former(1), "bundle-" + release.Former(2)
 
-var former, earlier = "bundle-" + release.Former(1), "bundle-" + release.Former(2)
-
-// tiers is the table, in the order of the runs. A test belongs to the first tier that can run it.
+// tiers is the table, in the order of the runs. A test belongs to the first tier that can run it. Once node, life and cloud have passed on a slow
+// host within their budgets, they belong to make test.
 var tiers = []tier{
 	{name: "static", command: "hack/static", budget: 2 * time.Minute},
 	{name: "unit", budget: 3 * time.Minute, limit: time.Hour},
 	{name: "race", race: true, budget: 5 * time.Minute, limit: time.Hour},
 	{name: "integration", tags: "integration", needs: "bundle", budget: 15 * time.Minute, limit: 70 * time.Minute},
-	// Remove full from these three once they have passed on a slow host; they then belong to make test.
 	{name: "node", tags: "e2e", only: `^test/e2e TestNode$`, needs: "bundle", full: true, budget: 15 * time.Minute, limit: time.Hour},
 	{name: "life", tags: "e2e", only: `^test/e2e Test(Life|Leftovers)$`, needs: "bundle " + former, full: true, budget: 16 * time.Minute, limit: time.Hour},
 	{name: "cloud", tags: "e2e", only: `^test/e2e TestOpenStack$`, bed: true, needs: withOpenStack, full: true, budget: 8 * time.Minute, limit: time.Hour},
@@ -101,7 +98,9 @@ type testFunc struct {
 func (f testFunc) id() string { return f.dir + " " + f.name }
 
 var (
-	testDecl   = regexp.MustCompile(`(?ms)^func (Test\w+)\(\w+ \*testing\.T\) \{$(.*?)^\}`)
+	testDecl = regexp.MustCompile(`(?ms)^func (Test\w+)\(\w+ \*testing\.T\) \{$(.*?)^\}`)
+	// Packages that make test leaves out of the race tier: their tests compute for minutes in one goroutine, or start whole commands.
+	slow       = []string{"hack/ci", "internal/cli", "internal/cli/serving", "internal/cluster/adopt", "internal/provider/openstack"}
 	goroutines = regexp.MustCompile(`\bgo func|errgroup\.|sync\.WaitGroup|\.Go\(func`)
 )
 
@@ -129,8 +128,7 @@ func findTests(dir string) (all []testFunc, err error) {
 		}
 	}
 	for i := range all {
-		// The scripts of internal/cli start the command 450 times, which takes a second each with the race detector.
-		all[i].raced = concurrent[all[i].dir] && all[i].dir != "internal/cli"
+		all[i].raced = concurrent[all[i].dir] && !slices.Contains(slow, all[i].dir)
 	}
 	return all, nil
 }

@@ -7,35 +7,56 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// maxAnswer is the most that one answer of an API server may hold, uncompressed: a tenant's API server must not exhaust the memory of the server that serves other tenants, too.
-const maxAnswer = 256 << 20
+// bounds are what one answer of an API server may hold, uncompressed: a tenant's API server must not exhaust the memory of the server that serves
+// other tenants, too. Bytes alone do not bound memory, because an empty element of a list, such as a pod of two bytes, becomes a struct of a
+// kilobyte. So the values and the objects in lists are counted as well. A thousand pods have about 40,000 objects in lists.
+type bounds struct{ bytes, values, objects int64 }
+
+var maxAnswer = bounds{bytes: 128 << 20, values: 6_000_000, objects: 250_000}
 
 // bounded ends answers that are too large.
 type bounded struct {
 	http.RoundTripper
-	most int64
+	most bounds
 }
 
 // RoundTrip implements http.RoundTripper.
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := b.RoundTripper.RoundTrip(r)
 	if err == nil && resp.Body != nil && resp.StatusCode != http.StatusSwitchingProtocols {
-		resp.Body = &boundedBody{resp.Body, b.most, b.most}
+		resp.Body = &boundedBody{ReadCloser: resp.Body, left: b.most, most: b.most}
 	}
 	return resp, err
 }
 
-// boundedBody is a body with the number of bytes that may still come.
+// boundedBody is a JSON body with what may still come.
 type boundedBody struct {
 	io.ReadCloser
-	left, most int64
+	left, most bounds
+	before     byte // the last byte that is not white space
 }
 
 // Read implements io.Reader.
 func (b *boundedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if b.left -= int64(n); b.left < 0 {
-		return 0, fail.New(fail.Refused, "the API server's answer is larger than %d MiB", b.most>>20).Do("look at the cluster: another program answers, or it holds too much")
+	b.left.bytes -= int64(n)
+	for _, c := range p[:n] {
+		switch c {
+		case ' ', '\t', '\r', '\n':
+			continue
+		case ',', '[':
+			b.left.values--
+		case '{':
+			b.left.values--
+			if b.before == ',' || b.before == '[' {
+				b.left.objects--
+			}
+		}
+		b.before = c
+	}
+	if b.left.bytes < 0 || b.left.values < 0 || b.left.objects < 0 {
+		return 0, fail.New(fail.Refused, "the API server's answer is larger than %d MiB, %d values or %d objects in lists", b.most.bytes>>20, b.most.values, b.most.objects).
+			Do("look at the cluster: another program answers, or it holds too much")
 	}
 	return n, err
 }

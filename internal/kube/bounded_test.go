@@ -1,21 +1,34 @@
 package kube
 
 import (
-	"bytes"
 	"compress/gzip"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestAnswersAreBounded: an answer without an end ends in an error, also one that is compressed.
+// TestAnswersAreBounded: an answer without an end, or one that would become far larger in memory, ends in an error, also if it is compressed.
 func TestAnswersAreBounded(t *testing.T) {
-	const most = 4 << 20
+	most := bounds{bytes: 4 << 20, values: 100_000, objects: 1000}
+	answers := map[string]struct {
+		begin, part string
+		fails       bool
+	}{
+		"/plain":            {"", strings.Repeat(" ", 4096), true},
+		"/compressed":       {"", strings.Repeat(" ", 4096), true},
+		"/small":            {"small", "", false},
+		"/empty-objects":    {`{"items":[{}`, strings.Repeat(",{}", 10), true},
+		"/spaced-objects":   {`{"items":[{}`, strings.Repeat(" ,\n{ } ", 10), true},
+		"/first-objects":    {`{"items":[[{}]`, strings.Repeat(",[{}]", 10), true},
+		"/empty-strings":    {`{"items":[""`, strings.Repeat(`,""`, 1000), true},
+		"/fields":           {`{"a":{"f":{}`, strings.Repeat(`,"f":{}`, 1000), true},
+		"/objects-in-field": {`{"a":{"f":{}`, strings.Repeat(`,"field":{"key":"value"}`, 10), false},
+	}
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var to io.Writer = w
 		if r.URL.Path != "/plain" {
@@ -24,24 +37,19 @@ func TestAnswersAreBounded(t *testing.T) {
 			defer z.Close()
 			to = z
 		}
-		if r.URL.Path == "/small" {
-			_, _ = fmt.Fprint(to, "small")
-			return
-		}
-		part := bytes.Repeat([]byte(" "), 1<<20)
-		for range most>>20 + 1 {
-			if _, err := to.Write(part); err != nil {
-				return
-			}
+		a := answers[r.URL.Path]
+		_, err := io.WriteString(to, a.begin)
+		for n := 0; err == nil && n < 2000 && a.part != ""; n++ {
+			_, err = io.WriteString(to, a.part)
 		}
 	}))
 	defer srv.Close()
 	c := &http.Client{Transport: bounded{http.DefaultTransport, most}}
-	for path, fails := range map[string]bool{"/plain": true, "/compressed": true, "/small": false} {
+	for path, a := range answers {
 		resp := testkit.Value(c.Get(srv.URL + path))(t)
 		n, err := io.Copy(io.Discard, resp.Body)
 		testkit.Must(t, resp.Body.Close())
-		if (fail.KindOf(err) == fail.Refused) != fails || n > most {
+		if (fail.KindOf(err) == fail.Refused) != a.fails || n > most.bytes {
 			t.Errorf("%s: %d bytes, %v", path, n, err)
 		}
 	}

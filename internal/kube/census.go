@@ -55,6 +55,9 @@ func (c *Client) count(ctx context.Context, r schema.GroupVersionResource, k Kep
 	o := metav1.ListOptions{Limit: censusPage}
 	for {
 		list, err := c.dynamic.Resource(r).List(ctx, o)
+		if apierrors.IsNotFound(err) { // its definition has just gone
+			return nil
+		}
 		if err != nil {
 			return apiError(ctx, err, "read %s", k.Resource).At(c.server)
 		}
@@ -115,12 +118,12 @@ func (c *Client) stored(ctx context.Context) ([]schema.GroupVersionResource, err
 
 // storageVersions returns the versions in which custom resources are stored, if these are served.
 func (c *Client) storageVersions(ctx context.Context) (map[schema.GroupResource]string, error) {
-	list, err := c.dynamic.Resource(definitions).List(ctx, metav1.ListOptions{})
+	list, err := c.listDefinitions(ctx)
 	if err != nil {
 		return nil, apiError(ctx, err, "read the definitions of custom resources").At(c.server)
 	}
 	out := map[schema.GroupResource]string{}
-	for _, d := range list.Items {
+	for _, d := range list {
 		group, _, _ := unstructured.NestedString(d.Object, "spec", "group")
 		plural, _, _ := unstructured.NestedString(d.Object, "spec", "names", "plural")
 		versions, _, _ := unstructured.NestedSlice(d.Object, "spec", "versions")
@@ -178,6 +181,9 @@ func (c *Client) StoredIn(ctx context.Context, groupVersions []string) (found []
 				continue
 			}
 			list, err := c.dynamic.Resource(gv.WithResource(r.Name)).List(ctx, metav1.ListOptions{Limit: 1})
+			if apierrors.IsNotFound(err) { // its definition has just gone
+				continue
+			}
 			if err != nil {
 				return nil, apiError(ctx, err, "look for %s of %s", r.Name, name).At(c.server)
 			}

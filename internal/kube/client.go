@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
@@ -64,7 +65,8 @@ func NewClient(kubeconfig []byte, o ClientOptions) (*Client, error) {
 	cfg.QPS, cfg.Burst = o.QPS, int(2*o.QPS)
 	cfg.Dial = o.Dial
 	cfg.UserAgent = FieldManager
-	cfg.WarningHandler = rest.NoWarnings{} // deprecations of the manifests we ship are our tests' business, not the user's
+	cfg.ContentType, cfg.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON // bounded counts what JSON holds
+	cfg.WarningHandler = rest.NoWarnings{}                                                     // deprecations of the manifests we ship are our tests' business, not the user's
 	unbounded, err := HTTPClient(cfg)
 	if err != nil {
 		return nil, fail.Wrap(fail.Invalid, err, "use kubeconfig for %s", cfg.Host)

@@ -168,7 +168,7 @@ func (c *Client) deleteUsers(ctx context.Context, claims []corev1.PersistentVolu
 	if len(claims) == 0 {
 		return nil, nil
 	}
-	pods, err := c.set.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
+	pods, err := c.listPods(ctx, "")
 	if err != nil {
 		return nil, apiError(ctx, err, "list pods").At(c.server)
 	}
@@ -177,8 +177,8 @@ func (c *Client) deleteUsers(ctx context.Context, claims []corev1.PersistentVolu
 		return nil, err
 	}
 	users := map[string][]string{}
-	for i := range pods.Items {
-		p := &pods.Items[i]
+	for i := range pods {
+		p := &pods[i]
 		used := claimsOf(p, claims)
 		if len(used) == 0 || p.Spec.NodeName == "" {
 			continue

@@ -105,22 +105,22 @@ type Condition struct {
 
 // Loads describes all nodes, sorted by name, and returns the node of each pod, by namespace/name.
 func Loads(ctx context.Context, c *Client) (loads []NodeLoad, pods map[string]string, err error) {
-	list, err := c.set.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	list, err := c.listNodes(ctx)
 	if err != nil {
 		return nil, nil, apiError(ctx, err, "list nodes").At(c.server)
 	}
-	all, err := c.set.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
+	all, err := c.listPods(ctx, "")
 	if err != nil {
 		return nil, nil, apiError(ctx, err, "list pods").At(c.server)
 	}
 	pods = map[string]string{}
 	of := map[string]*NodeLoad{}
-	for i := range list.Items {
-		l := loadOf(&list.Items[i])
+	for i := range list {
+		l := loadOf(&list[i])
 		of[l.Node] = l
 	}
-	for i := range all.Items {
-		p := &all.Items[i]
+	for i := range all {
+		p := &all[i]
 		pods[p.Namespace+"/"+p.Name] = p.Spec.NodeName
 		if l := of[p.Spec.NodeName]; l != nil && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
 			l.add(p)

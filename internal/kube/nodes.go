@@ -73,10 +73,10 @@ type Taint struct {
 
 // Nodes lists all nodes, sorted by name.
 func (c *Client) Nodes(ctx context.Context) ([]NodeInfo, error) {
-	var list *corev1.NodeList
+	var list []corev1.Node
 	var leases *coordinationv1.LeaseList
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() (err error) { list, err = c.set.CoreV1().Nodes().List(gctx, metav1.ListOptions{}); return err })
+	g.Go(func() (err error) { list, err = c.listNodes(gctx); return err })
 	g.Go(func() (err error) {
 		leases, err = c.set.CoordinationV1().Leases(corev1.NamespaceNodeLease).List(gctx, metav1.ListOptions{})
 		return err
@@ -88,9 +88,9 @@ func (c *Client) Nodes(ctx context.Context) ([]NodeInfo, error) {
 	for i := range leases.Items {
 		renewed[leases.Items[i].Name] = renewedAt(&leases.Items[i])
 	}
-	out := make([]NodeInfo, 0, len(list.Items))
-	for i := range list.Items {
-		n := nodeInfo(&list.Items[i])
+	out := make([]NodeInfo, 0, len(list))
+	for i := range list {
+		n := nodeInfo(&list[i])
 		n.Renewed = renewed[n.Name]
 		out = append(out, n)
 	}

@@ -34,11 +34,11 @@ type Away struct {
 // budgets hold, pods for which no other node has room, webhooks without endpoints, custom resources in versions that are not served, and
 // anything that refuses system pods. Each obstacle is one sentence.
 func (c *Client) Obstacles(ctx context.Context, nodes []Away) ([]string, error) {
-	all, err := c.set.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	all, err := c.listNodes(ctx)
 	if err != nil {
 		return nil, apiError(ctx, err, "list the nodes").At(c.server)
 	}
-	pods, err := c.set.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "status.phase!=Succeeded,status.phase!=Failed"})
+	pods, err := c.listPods(ctx, "status.phase!=Succeeded,status.phase!=Failed")
 	if err != nil {
 		return nil, apiError(ctx, err, "list the pods").At(c.server)
 	}
@@ -63,7 +63,7 @@ func (c *Client) Obstacles(ctx context.Context, nodes []Away) ([]string, error) 
 				found = append(found, "drain of node "+node+" would wait: "+blocker(p, budgets.Items))
 			}
 		}
-		found = append(found, homeless(away, leaving, all.Items, pods.Items)...)
+		found = append(found, homeless(away, leaving, all, pods)...)
 	}
 	for _, look := range []func(context.Context, []string) ([]string, error){c.unservedWebhooks, c.unservedDefinitions, c.refusedPods} {
 		if found, err = look(ctx, found); err != nil {
@@ -224,11 +224,11 @@ func (c *Client) unservedWebhooks(ctx context.Context, found []string) ([]string
 // unservedDefinitions adds custom resources that are stored in a version that is not served, and custom resources with several versions whose
 // conversion webhook has no ready endpoints. Both block clients that read all objects, such as the garbage collector.
 func (c *Client) unservedDefinitions(ctx context.Context, found []string) ([]string, error) {
-	list, err := c.dynamic.Resource(definitions).List(ctx, metav1.ListOptions{})
+	list, err := c.listDefinitions(ctx)
 	if err != nil {
 		return nil, apiError(ctx, err, "read the definitions of custom resources").At(c.server)
 	}
-	for _, d := range list.Items {
+	for _, d := range list {
 		found = append(found, unservedVersions(&d)...)
 		versions, _, _ := unstructured.NestedSlice(d.Object, "spec", "versions")
 		service, byService, _ := unstructured.NestedMap(d.Object, "spec", "conversion", "webhook", "clientConfig", "service")

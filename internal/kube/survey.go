@@ -49,16 +49,16 @@ func (c *Client) Survey(ctx context.Context) (*Survey, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw, err := c.set.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	raw, err := c.listNodes(ctx)
 	if err != nil {
 		return nil, apiError(ctx, err, "list nodes").At(c.server)
 	}
 	for _, i := range infos {
-		at := slices.IndexFunc(raw.Items, func(n corev1.Node) bool { return n.Name == i.Name })
+		at := slices.IndexFunc(raw, func(n corev1.Node) bool { return n.Name == i.Name })
 		if at < 0 {
 			return nil, fail.New(fail.Conflict, "node %s went while the cluster was looked at", i.Name).At(c.server).Do("try again")
 		}
-		info, spec := raw.Items[at].Status.NodeInfo, raw.Items[at].Spec
+		info, spec := raw[at].Status.NodeInfo, raw[at].Spec
 		s.Nodes = append(s.Nodes, SurveyedNode{NodeInfo: i, OS: info.OperatingSystem, Image: info.OSImage, Architecture: info.Architecture,
 			Runtime: info.ContainerRuntimeVersion, ProviderID: spec.ProviderID})
 	}

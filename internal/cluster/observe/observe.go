@@ -143,14 +143,14 @@ func (c *Observer) ObserveAPI(ctx context.Context, o *Observed) error {
 	if !c.Facts.Bootstrapped() {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, env.ObserveTime(c.Doc))
+	asking, cancel := context.WithTimeout(ctx, env.ObserveTime(c.Doc))
 	defer cancel()
-	client, err := c.Kube(ctx)
+	client, err := c.Kube(asking)
 	if err != nil {
 		o.APIErr = err
 		return nil
 	}
-	nodes, err := client.Nodes(ctx)
+	nodes, err := client.Nodes(asking)
 	if err != nil {
 		o.APIErr = err
 		return nil
@@ -162,6 +162,8 @@ func (c *Observer) ObserveAPI(ctx context.Context, o *Observed) error {
 	if c.Current == nil {
 		return nil
 	}
+	ctx, cancel = context.WithTimeout(ctx, max(setsTime, env.ObserveTime(c.Doc))) // many requests, on a busy host
+	defer cancel()
 	return c.observeAddons(ctx, client, o)
 }
 

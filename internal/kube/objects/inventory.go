@@ -276,6 +276,9 @@ func (c *Applier) sameKind(ctx context.Context, objects []*unstructured.Unstruct
 	there := map[string]metav1.PartialObjectMetadata{}
 	if addon != "" {
 		list, err := r.Namespace(corev1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: AddonLabel + "=" + addon})
+		if apierrors.IsNotFound(err) { // its definition has just gone
+			return false, nil
+		}
 		if err != nil {
 			return false, answer.Error(ctx, err, "list %s of addon %s", m.Resource.Resource, addon).At(c.Host)
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -60,10 +61,6 @@ func (c *Applier) Place(ctx context.Context, all []*unstructured.Unstructured, n
 // occupied names an object of a namespace that outlives the objects that go with the set; "" if there is none. It leaves out objects that Kubernetes puts into
 // each namespace, and objects whose owners go. foreseen: the definitions among them will be gone by then, and their objects with them.
 func (c *Applier) occupied(ctx context.Context, namespace, addon string, going []ref, foreseen bool) (string, error) {
-	lists, err := c.Set.Discovery().ServerPreferredResources()
-	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
-		return "", answer.Error(ctx, err, "ask which resources the API serves").At(c.Host)
-	}
 	inv, err := c.inventory(ctx, addon)
 	if err != nil {
 		return "", err
@@ -75,41 +72,78 @@ func (c *Applier) occupied(ctx context.Context, namespace, addon string, going [
 	for _, r := range going {
 		x.known[r.identity()], kept[r.identity()] = fate{goes: true, ours: true}, false
 	}
+	kinds, err := c.occupants(ctx, x.known, foreseen)
+	if err != nil {
+		return "", err
+	}
+	found := make([][]metav1.PartialObjectMetadata, len(kinds))
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(8)
+	for i, k := range kinds {
+		g.Go(func() error {
+			list, err := c.Meta.Resource(k.gv.WithResource(k.Name)).Namespace(namespace).List(gctx, metav1.ListOptions{})
+			if apierrors.IsNotFound(err) { // another set's removal has just deleted its definition
+				return nil
+			}
+			if err != nil {
+				return answer.Error(ctx, err, "list %s of namespace %s", k.Name, namespace).At(c.Host)
+			}
+			found[i] = list.Items
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return "", err
+	}
+	for i, k := range kinds {
+		for j := range found[i] {
+			o := &found[i][j]
+			id := ref{APIVersion: k.gv.String(), Kind: k.Kind, Namespace: namespace, Name: o.Name}.identity()
+			stays, err := x.outlives(ctx, o, k.Kind)
+			if err != nil {
+				return "", err
+			}
+			hook := k.Kind != "PersistentVolumeClaim" && appliedFor(o, addon) // inventories do not list the objects of a chart's hooks
+			if stays && (kept[id] || !hook) {
+				return k.Kind + " " + o.Name, nil
+			}
+		}
+	}
+	return "", nil
+}
+
+// occupant is a kind of objects that can be in a namespace.
+type occupant struct {
+	metav1.APIResource
+	gv schema.GroupVersion
+}
+
+// occupants lists the kinds whose objects could keep a namespace in use.
+func (c *Applier) occupants(ctx context.Context, known map[string]fate, foreseen bool) (kinds []occupant, err error) {
+	lists, err := c.Set.Discovery().ServerPreferredResources()
+	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
+		return nil, answer.Error(ctx, err, "ask which resources the API serves").At(c.Host)
+	}
 	for _, l := range lists {
 		gv, err := schema.ParseGroupVersion(l.GroupVersion)
 		if err != nil {
-			return "", fail.Wrap(fail.Internal, err, "read which resources the API serves")
+			return nil, fail.Wrap(fail.Internal, err, "read which resources the API serves")
 		}
 		for _, r := range l.APIResources {
 			if !r.Namespaced || !slices.Contains(r.Verbs, "list") || !slices.Contains(r.Verbs, "delete") || strings.Contains(r.Name, "/") ||
 				slices.Contains([]string{"events", "endpoints", "endpointslices", "leases"}, r.Name) || gv.Group == "metrics.k8s.io" {
 				continue
 			}
-			if gone, err := c.undefined(ctx, definition(r.Name+"."+gv.Group), x.known, foreseen); err != nil || gone {
-				if err != nil {
-					return "", err
-				}
-				continue
-			}
-			found, err := c.Meta.Resource(gv.WithResource(r.Name)).Namespace(namespace).List(ctx, metav1.ListOptions{})
+			gone, err := c.undefined(ctx, definition(r.Name+"."+gv.Group), known, foreseen)
 			if err != nil {
-				return "", answer.Error(ctx, err, "list %s of namespace %s", r.Name, namespace).At(c.Host)
+				return nil, err
 			}
-			for i := range found.Items {
-				o := &found.Items[i]
-				id := ref{APIVersion: gv.String(), Kind: r.Kind, Namespace: namespace, Name: o.Name}.identity()
-				stays, err := x.outlives(ctx, o, r.Kind)
-				if err != nil {
-					return "", err
-				}
-				hook := r.Kind != "PersistentVolumeClaim" && appliedFor(o, addon) // inventories do not list the objects of a chart's hooks
-				if stays && (kept[id] || !hook) {
-					return r.Kind + " " + o.Name, nil
-				}
+			if !gone {
+				kinds = append(kinds, occupant{r, gv})
 			}
 		}
 	}
-	return "", nil
+	return kinds, nil
 }
 
 // Occupied lists the namespaces that stay after a removal of an addon's objects, each with an object of others: "Namespace shop has Secret owner".

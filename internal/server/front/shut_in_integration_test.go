@@ -52,6 +52,11 @@ func shutIn(t *testing.T, program, state string, uid int) {
 	cmd.Env = []string{"SECRET=" + testkit.Secret}
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
+	secret := testkit.Value(os.OpenFile(state+"/secret", os.O_RDWR, 0))(t)
+	defer secret.Close()
+	for range 8 { // descriptors 3 to 10, of which the front process's own replace the first
+		cmd.ExtraFiles = append(cmd.ExtraFiles, secret)
+	}
 	out := testkit.Value(cmd.StdoutPipe())(t)
 	testkit.Must(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
@@ -64,7 +69,7 @@ func shutIn(t *testing.T, program, state string, uid int) {
 		ok     bool
 		has    string
 	}{
-		{"read", state + "/secret", false, ""}, {"read", "/proc/self/fd/4/../secret", false, ""}, {"read", state + "/assets/kernel", false, ""}, {"read", "/etc/passwd", false, ""},
+		{"read", state + "/secret", false, ""}, {"read", "/proc/self/fd/4/../secret", false, ""}, {"open file", "9", false, ""}, {"open file", "10", false, ""}, {"read", state + "/assets/kernel", false, ""}, {"read", "/etc/passwd", false, ""},
 		{"read", "/proc/" + parent + "/environ", false, ""}, {"read", "/proc/" + parent + "/mem", false, ""}, {"list", state, false, ""}, {"list", "/", false, ""},
 		{"write", state + "/secret", false, ""}, {"write", state + "/new", false, ""}, {"write", "/tmp/captive-theirs", false, ""},
 		{"read", "/proc/self/fd/4/leases", true, "ours"}, {"write", "/proc/self/fd/4/leases", true, ""}, {"write", "/proc/self/fd/4/new", true, ""},

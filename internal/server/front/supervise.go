@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"os"
 	"os/exec"
@@ -16,6 +17,8 @@ import (
 	"strconv"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/naupegos/naupegos/internal/fail"
 )
@@ -58,8 +61,12 @@ type child struct {
 	ended chan error
 }
 
-// Start opens the sockets that the front process asks at. Run starts the process, once something answers at Listener.
+// Start opens the sockets that the front process asks at. Run starts the process, once something answers at Listener. From then on no program
+// inherits the descriptors that this process's caller left open, such as a pipe with a secret: confinement does not reach open files.
 func Start(ctx context.Context, c Config) (*Supervisor, error) {
+	if err := unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC); err != nil && !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EINVAL) { // before Linux 5.11
+		return nil, fail.Wrap(fail.Internal, err, "keep inherited descriptors from the front process")
+	}
 	s := &Supervisor{c: c}
 	own, err := json.Marshal(c.Own)
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"unicode"
 
 	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/server"
@@ -53,9 +54,11 @@ type Issuer struct {
 	c    Config
 	http *http.Client
 
+	attempts singleflight.Group // of known
+
 	mu       sync.Mutex
 	provider *oidc.Provider
-	tried    time.Time
+	tried    time.Time // when the last attempt ended
 	why      error
 	firsts   map[string]time.Time // by subject and nonce: see first
 }
@@ -98,25 +101,40 @@ func Client(ca []byte) (*http.Client, error) {
 	return &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{TLSClientConfig: conf, Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}}, nil
 }
 
-// known returns the issuer's configuration, which it requests at first use.
+// known returns the issuer's configuration, which it requests at first use. All callers share one attempt, so that an issuer that hangs delays
+// each sign-in by one time limit at most.
 func (i *Issuer) known(ctx context.Context) (*oidc.Provider, error) {
+	attempt := i.attempts.DoChan("", func() (any, error) {
+		if p, why := i.tell(); p != nil || why != nil {
+			return p, why
+		}
+		// The same client fetches new keys, long after this request.
+		p, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), i.http), i.c.URL)
+		if err != nil {
+			err = fail.Wrap(fail.Unreachable, err, "fetch the issuer %s's configuration", i.c.URL)
+		}
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		i.provider, i.why, i.tried = p, err, time.Now()
+		return p, err
+	})
+	select {
+	case <-ctx.Done():
+		return nil, fail.Wrap(fail.Unreachable, ctx.Err(), "fetch the issuer %s's configuration", i.c.URL)
+	case r := <-attempt:
+		p, _ := r.Val.(*oidc.Provider)
+		return p, r.Err
+	}
+}
+
+// tell returns the issuer's configuration, or why an attempt has just failed.
+func (i *Issuer) tell() (*oidc.Provider, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.provider != nil {
-		return i.provider, nil
-	}
 	if i.why != nil && time.Since(i.tried) < retry {
 		return nil, i.why
 	}
-	i.tried = time.Now()
-	// The same client fetches new keys, long after this request.
-	p, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), i.http), i.c.URL)
-	if err != nil {
-		i.why = fail.Wrap(fail.Unreachable, err, "fetch the issuer %s's configuration", i.c.URL)
-		return nil, i.why
-	}
-	i.provider, i.why = p, nil
-	return p, nil
+	return i.provider, nil
 }
 
 // Operator returns the operator of an ID token: fail.Unauthorized if the token is invalid, fail.Refused if it gives no role.

@@ -1,6 +1,11 @@
 package issuer
 
 import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,4 +29,40 @@ func TestForgedTokensAskSeldom(t *testing.T) {
 		t.Errorf("the issuer was asked for its keys %d times, at most %d are allowed", n, most)
 	}
 	testkit.Value(i.Operator(t.Context(), p.signed(p.key)))(t)
+}
+
+// TestHangingIssuer: callers that wait for an issuer share one attempt and its outcome, and none outlasts its own request.
+func TestHangingIssuer(t *testing.T) {
+	const callers = 5
+	var asked atomic.Int32
+	answer := make(chan struct{})
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		<-answer
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	defer srv.Close()
+	i := newIDP(t).believed("")
+	i.c.URL = srv.URL
+	done := make(chan error, callers)
+	for range callers {
+		go func() {
+			_, err := i.known(t.Context())
+			done <- err
+		}()
+	}
+	testkit.Until(t, time.Minute, time.Millisecond, testkit.That("the issuer is asked", func() bool { return asked.Load() > 0 }))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := i.known(ctx); !errors.Is(err, context.Canceled) || fail.KindOf(err) != fail.Unreachable {
+		t.Errorf("a caller who went: %v", err)
+	}
+	close(answer)
+	answered := time.Now()
+	for range callers {
+		testkit.Fails(t, <-done, fail.Unreachable, "configuration")
+	}
+	if n := asked.Load(); n != 1 && time.Since(answered) < retry {
+		t.Errorf("the issuer was asked %d times", n)
+	}
 }

@@ -131,6 +131,16 @@ func try(ctx context.Context, p *front.Process, do, of string) (string, error) {
 		return "", clone(435, uintptr(unsafe.Pointer(&args)), unsafe.Sizeof(args))
 	case "run":
 		return "", exec.Command(of).Run()
+	case "open file":
+		var stat syscall.Stat_t
+		n, err := strconv.Atoi(of)
+		if err == nil {
+			err = syscall.Fstat(n, &stat)
+		}
+		if err == nil && stat.Mode&syscall.S_IFMT != syscall.S_IFREG {
+			err = errors.New("not a file")
+		}
+		return "", err
 	case "root":
 		return "", errors.Join(syscall.Setuid(0), syscall.Chroot("/"))
 	case "raw":
