@@ -55,6 +55,7 @@ bench-boot: AS_ROOT =
 bench-boot: build ## the boot endpoints against matchbox, side by side: two minutes, no root
 bench-local: bundle ## naupegos against bare kubeadm, side by side
 bench-upgrade: bundle ## naupegos upgrade against kubeadm upgrade, side by side
+bench-scale: bundle ## how plans grow with 10, 100 and 500 machines (real sshd and agents)
 bench-addons: build ## naupegos' addons against helm install of the same charts, side by side
 bench-openstack: openstack-up ## naupegos against OpenTofu on a real OpenStack, side by side
 bench-%:

@@ -3,6 +3,7 @@ package render
 
 import (
 	"context"
+	"strings"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster/connect"
@@ -113,20 +114,21 @@ func rootKubeconfig(conf machine.Config) []machine.File {
 
 // base renders the part that all roles share: the SSH keys and the machines' names.
 func (c *Renderer) base(ctx context.Context, s wanted.Slot) (machine.Config, error) {
-	hosts := "# Managed by Naupegos.\n127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"
+	var hosts strings.Builder
+	hosts.WriteString("# Managed by Naupegos.\n127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n")
 	machines, err := c.Addresses(ctx)
 	if err != nil {
 		return machine.Config{}, err
 	}
 	var gateways []string
 	for _, m := range machines {
-		hosts += m.Address + " " + m.Name + "\n"
+		hosts.WriteString(m.Address + " " + m.Name + "\n")
 		if m.Role == provider.Gateway && s.IsControlPlane() && wanted.Relayed(c.Doc, c.Known()) {
 			gateways = append(gateways, m.Address)
 		}
 	}
 	files, err := c.cloudFiles(s)
-	return machine.Config{Machine: s.Name, Files: append(c.LoginFiles(hosts), files...), Units: gateway.Relay(c.Agent.RemotePath(), gateways)}, err
+	return machine.Config{Machine: s.Name, Files: append(c.LoginFiles(hosts.String()), files...), Units: gateway.Relay(c.Agent.RemotePath(), gateways)}, err
 }
 
 // fence renders a machine's packet filter, if it has one.

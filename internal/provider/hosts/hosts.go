@@ -27,14 +27,25 @@ type Provider struct {
 	reach  Reach
 	memory Memory
 	logins *logins
+	named  func() map[string]v1alpha1.Machine // the document's hosts by name
 
-	mu    sync.Mutex
-	found map[string]answer // by name: results of the last Observe
+	mu        sync.Mutex
+	found     map[string]answer           // by name: results of the last Observe
+	converted map[string]provider.Machine // by name: the document's hosts whose logins are known
 }
 
 // New returns the provider for doc's hosts.
 func New(doc *v1alpha1.Cluster, run Runner, memory Memory) *Provider {
-	return &Provider{doc: doc, reach: Reach{Run: run, Patience: time.Second}, memory: memory, logins: newLogins(doc.Spec.Provider.Hosts), found: map[string]answer{}}
+	return &Provider{
+		doc: doc, reach: Reach{Run: run, Patience: time.Second}, memory: memory, logins: newLogins(doc.Spec.Provider.Hosts), found: map[string]answer{}, converted: map[string]provider.Machine{},
+		named: sync.OnceValue(func() map[string]v1alpha1.Machine {
+			all := map[string]v1alpha1.Machine{}
+			for _, m := range doc.Machines() {
+				all[m.Name] = m
+			}
+			return all
+		}),
+	}
 }
 
 // Traits reports that the document names the machines, and that they outlive the cluster.
@@ -60,33 +71,49 @@ func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 // running.
 func (p *Provider) machines() []provider.Machine {
 	var out []provider.Machine
-	named := map[string]bool{}
 	for _, m := range p.doc.Machines() {
-		named[m.Name] = true
 		out = append(out, p.convert(m))
 	}
+	return append(out, p.former()...)
+}
+
+// former lists the hosts in use before that the document does not name.
+func (p *Provider) former() (out []provider.Machine) {
 	for _, m := range p.memory.Known() {
-		if !named[m.Name] {
+		if _, ok := p.named()[m.Name]; !ok {
 			m.State, m.Detail = provider.Running, "" // the stored state may be out of date
-			out = append(out, m)
-		}
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for i, m := range out {
-		if a, ok := p.found[m.Name]; ok {
-			out[i].State, out[i].Detail = a.state, a.detail
+			out = append(out, p.asFound(m))
 		}
 	}
 	return out
 }
 
+// asFound returns a host in its last observed state.
+func (p *Provider) asFound(m provider.Machine) provider.Machine {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if a, ok := p.found[m.Name]; ok {
+		m.State, m.Detail = a.state, a.detail
+	}
+	return m
+}
+
 func (p *Provider) convert(m v1alpha1.Machine) provider.Machine {
-	out := provider.Machine{Name: m.Name, Role: provider.Role(m.Role), Pool: m.Pool, Index: m.Index, Address: m.Host.Address, State: provider.Running}
+	p.mu.Lock()
+	out, known := p.converted[m.Name]
+	p.mu.Unlock()
+	if known {
+		return p.asFound(out)
+	}
+	out = provider.Machine{Name: m.Name, Role: provider.Role(m.Role), Pool: m.Pool, Index: m.Index, Address: m.Host.Address, State: provider.Running}
 	if err := p.logins.fill(&out, m.Host); err != nil {
 		out.Detail = err.Error() // Observe returns this error
+		return p.asFound(out)
 	}
-	return out
+	p.mu.Lock()
+	p.converted[m.Name] = out
+	p.mu.Unlock()
+	return p.asFound(out)
 }
 
 // Steps returns no steps: there is nothing to make.
@@ -94,9 +121,12 @@ func (p *Provider) Steps(context.Context, provider.Wanted, *provider.Inventory) 
 	return nil, nil
 }
 
-// Machine returns one of the hosts in the state of the last Observe.
+// Machine returns one of the hosts in the state of the last Observe. Rendering asks it for each machine once per machine.
 func (p *Provider) Machine(_ context.Context, name string) (provider.Machine, error) {
-	for _, m := range p.machines() {
+	if m, ok := p.named()[name]; ok {
+		return p.convert(m), nil
+	}
+	for _, m := range p.former() {
 		if m.Name == name {
 			return m, nil
 		}
