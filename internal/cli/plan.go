@@ -123,7 +123,7 @@ func (a *App) plan(ctx context.Context, f *planFlags) error {
 		}
 		fmt.Fprintf(a.Err, "The plan is saved: naupegos apply %s carries it out.\n", f.save)
 	}
-	return a.printPlan(ap.Plan, ap.Later(), ap.Unready, &f.out, f.diff)
+	return a.printPlan(ap.Shown(), ap.Later(), ap.Unready, &f.out, f.diff)
 }
 
 // planOf shows the plan of a request.
