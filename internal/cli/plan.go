@@ -123,7 +123,7 @@ func (a *App) plan(ctx context.Context, f *planFlags) error {
 		}
 		fmt.Fprintf(a.Err, "The plan is saved: naupegos apply %s carries it out.\n", f.save)
 	}
-	return a.printPlan(ap.Shown(), ap.Later(), ap.Unready, &f.out, f.diff)
+	return a.printPlan(ap.Plan, ap.Later(), ap.Unready, &f.out, f.diff)
 }
 
 // planOf shows the plan of a request.
@@ -177,7 +177,7 @@ func (a *App) planDestroy(ctx context.Context, args []string, f *planFlags) erro
 // if the plan has steps.
 func (a *App) printPlan(p *plan.Plan, later string, unready error, out *output.Format, hunks bool) error {
 	err := out.Print(a.Out, show.JSON(p), func(w io.Writer) error {
-		if err := show.WriteText(w, p, a.look(w, hunks)); err != nil || later == "" {
+		if err := show.WriteText(w, show.Unsaid(p, unready), a.look(w, hunks)); err != nil || later == "" {
 			return err
 		}
 		_, err := fmt.Fprintln(w, later)

@@ -149,7 +149,7 @@ func (a *App) carry(ctx context.Context, v *verb) (first *plan.Plan, done operat
 	}
 	defer func() { err = b.CloseWith(err) }()
 	if v.flags.dry {
-		return b.First.Plan, b.Found, a.showDry(v, b.First.Shown(), b.Later(), b.First.Unready)
+		return b.First.Plan, b.Found, a.showDry(v, b.First.Plan, b.Later(), b.First.Unready)
 	}
 	if b.Idle {
 		return b.First.Plan, b.Found, nil

@@ -102,24 +102,12 @@ func (c *Cluster) planApply(ctx context.Context, verb string, decided wanted.Dec
 	return ap, p.Check()
 }
 
-const notBefore = "apply does not begin before this is fixed: "
-
 // unfixed returns warnings about the faults that prevent an apply from starting.
 func unfixed(all []error) (warnings []string) {
 	for _, err := range all {
-		warnings = append(warnings, notBefore+err.Error())
+		warnings = append(warnings, "apply does not begin before this is fixed: "+err.Error())
 	}
 	return warnings
-}
-
-// Shown returns the plan for a command that ends with Unready: without the warnings that this error repeats.
-func (a *Applied) Shown() *plan.Plan {
-	if a.Unready == nil {
-		return a.Plan
-	}
-	out := *a.Plan
-	out.Warnings = slices.DeleteFunc(slices.Clone(out.Warnings), func(w string) bool { return strings.HasPrefix(w, notBefore) })
-	return &out
 }
 
 // lookDecided observes the cluster, and again after each decision that follows from an observation: drifted machines are replaced, and surge machines are
