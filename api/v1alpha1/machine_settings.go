@@ -52,9 +52,9 @@ type MachineUnit struct {
 	Content string `json:"content,omitempty" yaml:"content,omitempty"`
 	// Start it at boot. Set it to false for a unit without an [Install] section.
 	Enabled *bool `json:"enabled,omitempty" yaml:"enabled,omitempty" jsonschema:"default=true"`
-	// Start it now; false stops it. It restarts when its file changes, or one of files whose path its content mentions.
+	// Start it now; false stops it. It restarts when its file changes, or a file of files whose path its content mentions.
 	Started *bool `json:"started,omitempty" yaml:"started,omitempty" jsonschema:"default=true"`
-	// Paths of files, such as those of files, whose change restarts the unit: of one that comes with a package, Naupegos does not know what it reads.
+	// Absolute paths, such as paths of files. The unit restarts when one of these files changes. A unit from a package needs this list, because Naupegos can't see which files it reads.
 	RestartOn []string `json:"restartOn,omitempty" yaml:"restartOn,omitempty" jsonschema:"maxItems=50"`
 }
 

@@ -46,7 +46,7 @@ type ClusterPolicy struct {
 	BackupDirectories []string `json:"backupDirectories,omitempty" yaml:"backupDirectories,omitempty" jsonschema:"maxItems=100"`
 	// Ports that spec.unattended.autoscalePort may name: FIRST-LAST.
 	AutoscalePorts string `json:"autoscalePorts,omitempty" yaml:"autoscalePorts,omitempty" jsonschema:"default=8086-8185"`
-	// Allow spec.charts. The server executes a chart's templates. It gives up on one after a minute or a GiB of memory, but can't stop it: a hostile one takes a processor until the server ends. Default: false.
+	// Allow spec.charts. The server executes a chart's templates in a process with bounds on time and memory; hostile ones can make other documents wait. Default: false.
 	Charts bool `json:"charts,omitempty" yaml:"charts,omitempty"`
 	// Let operators of a single cluster have the server build what its library lacks, such as a release's bundle (20 minutes of all processors). Default: false.
 	Builds bool `json:"builds,omitempty" yaml:"builds,omitempty"`

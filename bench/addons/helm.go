@@ -29,7 +29,7 @@ type expert struct {
 	modules map[string]string // directory of each set's module
 }
 
-// newExpert compiles Helm and fetches the modules with the charts. The versions are those of the catalogue.
+// newExpert compiles Helm and fetches the modules with the charts, in the catalogue's versions.
 func newExpert(ctx context.Context, c *cluster.Cluster) (*expert, error) {
 	e := &expert{cluster: c, helm: filepath.Join(c.Dir, "helm"), modules: map[string]string{}}
 	install := exec.CommandContext(ctx, "go", "install", "-trimpath", strings.Replace(helmModule, "@", "/cmd/helm@", 1))

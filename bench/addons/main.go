@@ -1,7 +1,7 @@
 // Command addons measures, side by side in one run, how long it takes until two addons work on a running cluster: `naupegos apply` of a document
 // with metrics-server and MetalLB, against `helm install` of the projects' own charts, started at the same time by a program that works like an
-// expert's script. Only these two have charts in their Go modules that fit the bundle's images: those of cert-manager and external-dns have main
-// programs of ours, with fewer flags.
+// expert's script. Only these two modules hold charts that fit the bundle's images: our own main programs of cert-manager and external-dns know
+// fewer flags than their charts pass.
 //
 // Both sides get the same cluster (3 control planes, 2 workers and 2 gateways on this host) with the same images, which its machines hold before.
 // The addons work when the metrics API has all nodes and a Service of type LoadBalancer has an address. The command prints `addons ratio: X`, the

@@ -21,7 +21,7 @@ import (
 
 const head = "machines   wall s   connected s   CPU s   MB   machines' CPU s"
 
-// figures are those of one plan.
+// figures then describe one plan.
 type figures struct {
 	wall, connected, cpu, machines time.Duration // connected: the last login began; machines: CPU time of the machines' sshd and agents
 	memory                         int64         // peak, in bytes

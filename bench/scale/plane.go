@@ -36,7 +36,7 @@ type pod struct {
 	ended    chan struct{}
 }
 
-// programs are those of the static pods that run: without kubelets, nothing is scheduled or controlled.
+// programs are the static pods that this command starts. Without kubelets, a scheduler and controllers would have no work.
 var programs = []string{"etcd", "kube-apiserver"}
 
 // keep starts the programs, and again when their manifests change, until ctx ends.
@@ -135,7 +135,7 @@ func (p *plane) register(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = p.until(ctx, func() error { // a busy API server may break off in between: what is there already is an error, too
+	err = p.until(ctx, func() error { // a busy API server may break off halfway; the next attempt then fails at nodes that exist
 		_, err := p.kubectl(ctx, data, "create", "-f", "-")
 		if all, e := p.kubectl(ctx, nil, "get", "nodes", "-o", "name"); e == nil && strings.Count(all, "\n") == len(list.Items) {
 			return nil
