@@ -3,6 +3,8 @@ package kube
 import (
 	"io"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/naupegos/naupegos/internal/fail"
 )
@@ -14,7 +16,7 @@ type bounds struct{ bytes, values, objects int64 }
 
 var maxAnswer = bounds{bytes: 128 << 20, values: 6_000_000, objects: 250_000}
 
-// bounded ends answers that are too large.
+// bounded asks for JSON, whose values it can count, and ends answers that are too large or in another encoding.
 type bounded struct {
 	http.RoundTripper
 	most bounds
@@ -22,11 +24,35 @@ type bounded struct {
 
 // RoundTrip implements http.RoundTripper.
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	if accept, changed := countable(r.Header.Get("Accept")); changed {
+		r = r.Clone(r.Context())
+		r.Header.Set("Accept", accept)
+	}
 	resp, err := b.RoundTripper.RoundTrip(r)
-	if err == nil && resp.Body != nil && resp.StatusCode != http.StatusSwitchingProtocols {
+	if err != nil {
+		return nil, err
+	}
+	if kind := resp.Header.Get("Content-Type"); binary(kind) {
+		_ = resp.Body.Close() // nothing was read
+		return nil, fail.New(fail.Refused, "the API server answers in %q, which was not asked for", kind).Do("look at the cluster: another program answers")
+	}
+	if resp.Body != nil && resp.StatusCode != http.StatusSwitchingProtocols {
 		resp.Body = &boundedBody{ReadCloser: resp.Body, left: b.most, most: b.most}
 	}
-	return resp, err
+	return resp, nil
+}
+
+// countable removes binary encodings from an Accept header.
+func countable(accept string) (left string, changed bool) {
+	all := strings.Split(accept, ",")
+	kept := slices.DeleteFunc(slices.Clone(all), binary)
+	return strings.Join(kept, ","), len(kept) < len(all)
+}
+
+// binary reports whether a media type is an encoding whose values bounded can't count.
+func binary(kind string) bool {
+	kind = strings.ToLower(kind)
+	return strings.Contains(kind, "protobuf") || strings.Contains(kind, "cbor")
 }
 
 // boundedBody is a JSON body with what may still come.

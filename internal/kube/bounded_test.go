@@ -54,3 +54,35 @@ func TestAnswersAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestOnlyJSON: requests do not ask for binary encodings, whose values can't be counted, and such answers are refused.
+func TestOnlyJSON(t *testing.T) {
+	var asked, answer string
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = r.Header.Get("Accept")
+		w.Header().Set("Content-Type", answer)
+		_, _ = io.WriteString(w, "{}")
+	}))
+	defer srv.Close()
+	c := &http.Client{Transport: bounded{http.DefaultTransport, maxAnswer}}
+	const metadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+	for accept, want := range map[string]string{
+		"application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1," + metadata: metadata,
+		"application/cbor,application/json": "application/json", "application/json": "application/json",
+	} {
+		for kind, fails := range map[string]bool{
+			"application/json": false, "text/plain": false, "application/vnd.kubernetes.protobuf": true, "Application/VND.Kubernetes.Protobuf;stream=watch": true, "application/cbor-seq": true,
+		} {
+			answer = kind
+			r := testkit.Value(http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL, nil))(t)
+			r.Header.Set("Accept", accept)
+			resp, err := c.Do(r)
+			if err == nil {
+				testkit.Must(t, resp.Body.Close())
+			}
+			if (fail.KindOf(err) == fail.Refused) != fails || asked != want {
+				t.Errorf("%s for %s: asked for %q, %v", kind, accept, asked, err)
+			}
+		}
+	}
+}
