@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -28,6 +29,7 @@ type CloudSmokeOptions struct {
 	NoLoadBalancer bool                             // the cloud has none to give: only a volume is asked for
 	NoVolume       bool                             // the other way round
 	StorageClass   string                           // of the volume; empty: the default class, of the cloud
+	Trouble        string                           // what to look at if the load balancer does not serve; empty: the logs of the cloud's controllers
 	// Ask sends the load balancer a request, until it is answered by who is behind it, and says from where. nil: an address is enough.
 	Ask func(ctx context.Context, address, answer string) (from string, err error)
 }
@@ -71,14 +73,14 @@ func (c *Client) cloudSmoke(ctx context.Context, o CloudSmokeOptions) (CloudSmok
 	}
 	o.Status("waiting for the %s", waitFor)
 	if !o.NoLoadBalancer {
-		if err := c.awaitBalancer(ctx, &r, start); err != nil {
+		if err := c.awaitBalancer(ctx, &r, start, cmp.Or(o.Trouble, cloudLogs)); err != nil {
 			return r, err
 		}
 		if o.Ask != nil {
 			o.Status("sending requests to the load balancer at %s", r.Address)
 			var err error
 			if r.Asked, err = o.Ask(ctx, r.Address, cloudSmokeServer); err != nil {
-				return r, c.cloudTrouble(ctx, err, "the load balancer of a Service does not pass requests on", cloudLogs)
+				return r, c.cloudTrouble(ctx, err, "the load balancer of a Service does not pass requests on", cmp.Or(o.Trouble, cloudLogs))
 			}
 		}
 	}
@@ -97,7 +99,7 @@ func (c *Client) cloudSmoke(ctx context.Context, o CloudSmokeOptions) (CloudSmok
 }
 
 // awaitBalancer waits until the Service has an address.
-func (c *Client) awaitBalancer(ctx context.Context, r *CloudSmokeResult, start time.Time) error {
+func (c *Client) awaitBalancer(ctx context.Context, r *CloudSmokeResult, start time.Time, hint string) error {
 	err := follow(ctx, c.inNamespace(CloudSmokeNamespace), func(objects map[string]runtime.Object) (bool, error) {
 		if s, ok := objects[manifest.Key(CloudSmokeNamespace, "echo")].(*corev1.Service); ok && r.Address == "" {
 			for _, in := range s.Status.LoadBalancer.Ingress {
@@ -106,7 +108,7 @@ func (c *Client) awaitBalancer(ctx context.Context, r *CloudSmokeResult, start t
 		}
 		return r.Address != "", nil
 	})
-	return c.cloudTrouble(ctx, err, "the load balancer of a Service has no address", cloudLogs)
+	return c.cloudTrouble(ctx, err, "the load balancer of a Service has no address", hint)
 }
 
 // inNamespace follows the Services of a namespace.

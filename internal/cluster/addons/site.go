@@ -146,7 +146,8 @@ func (c *Addons) metalLBWorks(ctx context.Context, client *kube.Client, p plan.P
 	if err != nil {
 		return "", err
 	}
-	r, err := client.CloudSmoke(ctx, kube.CloudSmokeOptions{Image: img.Ref, NoVolume: true, Timeout: SiteTimeout, Status: p.Status, Ask: c.askBalancer})
+	r, err := client.CloudSmoke(ctx, kube.CloudSmokeOptions{Image: img.Ref, NoVolume: true, Timeout: SiteTimeout, Status: p.Status, Ask: c.askBalancer,
+		Trouble: "look whether the network of this host and of the machines leads to the addresses of metallb's pools, and at the logs in metallb-system"})
 	return fmt.Sprintf("address %s after %s, asked from %s", r.Address, r.LoadBalancer.Round(time.Second/10), r.Asked), err
 }
 
