@@ -23,7 +23,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/naupegos/naupegos/bench/cluster"
-	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/bundle/catalogue"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/release"
@@ -93,7 +92,7 @@ func run(ctx context.Context, program string, runs int) (err error) {
 	if err != nil {
 		return err
 	}
-	if expert.bundle, err = theBundle(ctx); err != nil {
+	if expert.bundle, err = cluster.Bundle(ctx, measured...); err != nil {
 		return err
 	}
 	var byHelm, byNaupegos []time.Duration
@@ -156,18 +155,6 @@ func idle(ctx context.Context, c *cluster.Cluster, document string) (time.Durati
 	began := time.Now()
 	err := c.Apply(ctx, document)
 	return time.Since(began), err
-}
-
-func theBundle(ctx context.Context) (*bundle.Bundle, error) {
-	root, err := bundle.DefaultRoot()
-	if err != nil {
-		return nil, err
-	}
-	lib, err := bundle.OpenLibrary(root)
-	if err != nil {
-		return nil, err
-	}
-	return lib.Find(ctx, release.Default, measured...)
 }
 
 func median(list []time.Duration) time.Duration {

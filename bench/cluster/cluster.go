@@ -13,7 +13,23 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/naupegos/naupegos/internal/bundle"
+	"github.com/naupegos/naupegos/internal/release"
 )
+
+// Bundle returns the bundle of the default release with exactly these sets of addons, from the user's library.
+func Bundle(ctx context.Context, addons ...string) (*bundle.Bundle, error) {
+	root, err := bundle.DefaultRoot()
+	if err != nil {
+		return nil, err
+	}
+	lib, err := bundle.OpenLibrary(root)
+	if err != nil {
+		return nil, err
+	}
+	return lib.Find(ctx, release.Default, addons...)
+}
 
 // Name is the cluster's name in the documents of all benchmarks.
 const Name = "bench"

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/naupegos/naupegos/bench/cluster"
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/kube/layout"
@@ -154,15 +155,7 @@ func newDialer(private []byte, agent string) (*remote.Dialer, error) {
 
 // theBundle returns the bundle for both sides.
 func theBundle(ctx context.Context) (*bundle.Bundle, error) {
-	root, err := bundle.DefaultRoot()
-	if err != nil {
-		return nil, err
-	}
-	lib, err := bundle.OpenLibrary(root)
-	if err != nil {
-		return nil, err
-	}
-	b, err := lib.Find(ctx, version)
+	b, err := cluster.Bundle(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("make it with `make bundle`: %w", err)
 	}

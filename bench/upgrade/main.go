@@ -16,7 +16,6 @@ import (
 	"time"
 
 	benchcluster "github.com/naupegos/naupegos/bench/cluster"
-	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/release"
 )
@@ -93,7 +92,7 @@ func measure(ctx context.Context, program, from string, upgrade func(context.Con
 			err = e
 		}
 	}()
-	if c.bundle, err = theBundle(ctx); err != nil {
+	if c.bundle, err = benchcluster.Bundle(ctx); err != nil {
 		return r, err
 	}
 	if err := c.Naupegos(ctx, "bundle", "build", "--kubernetes", from); err != nil {
@@ -126,19 +125,6 @@ spec:
   controlPlane: {replicas: 3}
   workers: [{name: general, replicas: 2}]
 `
-
-// theBundle returns the bundle of the target release.
-func theBundle(ctx context.Context) (*bundle.Bundle, error) {
-	root, err := bundle.DefaultRoot()
-	if err != nil {
-		return nil, err
-	}
-	lib, err := bundle.OpenLibrary(root)
-	if err != nil {
-		return nil, err
-	}
-	return lib.Find(ctx, release.Default)
-}
 
 func byNaupegos(ctx context.Context, c *cluster) error {
 	return c.Naupegos(ctx, "upgrade", "bench", "--to", release.Default, "--finish", "--yes", "--progress", "none")

@@ -1,5 +1,5 @@
 // Package scheme finds addresses that begin with http:// or https:// where the service speaks the other one: HTTP's own errors for that
-// ("connection reset", "first record does not look like a TLS handshake") tell nobody what to change.
+// ("connection reset", "first record does not look like a TLS handshake") do not say what to change.
 //
 // It knows HTTP and TLS, and no service.
 package scheme

@@ -23,7 +23,7 @@ var templates = map[string][]string{
 }
 
 // Barred asks the API server by dry runs whether it would take the pods of the workloads among objects that an apply changes: a namespace's Pod Security, limits,
-// quota or a webhook may be against them, and a workload without pods says so to nobody. It returns a line for each: "Deployment shop/web: violates PodSecurity …".
+// quota or a webhook may refuse them, and only events of the workload would show that. It returns a line for each: "Deployment shop/web: violates PodSecurity …".
 // Pods of namespaces that do not exist yet are not tried.
 func (c *Applier) Barred(ctx context.Context, all []*unstructured.Unstructured, changes []delta.Delta) (out []string, err error) {
 	changed := map[string]string{}
@@ -39,6 +39,7 @@ func (c *Applier) Barred(ctx context.Context, all []*unstructured.Unstructured, 
 		_, err := c.Set.CoreV1().Pods(u.GetNamespace()).Create(ctx, p, metav1.CreateOptions{FieldManager: FieldManager, DryRun: []string{metav1.DryRunAll}})
 		switch {
 		case apierrors.IsForbidden(err) && changed[name] != "create" && strings.Contains(err.Error(), "exceeded quota"): // its present pods count, too
+		case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "looking up service account"): // of a namespace that was made a moment ago
 		case apierrors.IsForbidden(err):
 			if line := name + ": " + whyBarred(err); !slices.Contains(out, line) {
 				out = append(out, line)
