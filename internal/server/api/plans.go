@@ -157,7 +157,7 @@ func (a *api) plan(ctx context.Context, in *struct{ Body PlanRequest }) (*planne
 			err = fail.Wrap(fail.Internal, err, "write the plan down")
 		}
 	}
-	if no := b.First.Unready; no != nil {
+	if no := access.From(ctx).Told(b.First.Unready); no != nil {
 		out.Body.Unready, out.Body.Kind = no.Error(), fail.KindOf(no).String()
 	}
 	if text := strings.TrimSpace(said.String()); text != "" {
