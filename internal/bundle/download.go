@@ -24,11 +24,17 @@ type fetcher struct {
 	largest  int64         // bytes of a file
 }
 
-func newFetcher() *fetcher {
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.DialContext = (&net.Dialer{Timeout: 10 * time.Second}).DialContext
-	transport.OnProxyConnectResponse, transport.ResponseHeaderTimeout = throughProxy, 30*time.Second
-	return &fetcher{client: &http.Client{Transport: scheme.Watch(transport), CheckRedirect: noDowngrade}, attempts: 4, stall: 30 * time.Second, largest: 4 << 30}
+func newFetcher() *fetcher { return fetcherOver(newTransport()) }
+
+func fetcherOver(t *http.Transport) *fetcher {
+	return &fetcher{client: &http.Client{Transport: scheme.Watch(t), CheckRedirect: noDowngrade}, attempts: 4, stall: 30 * time.Second, largest: 4 << 30}
+}
+
+func newTransport() *http.Transport {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.DialContext = (&net.Dialer{Timeout: 10 * time.Second}).DialContext
+	t.OnProxyConnectResponse, t.ResponseHeaderTimeout = throughProxy, 30*time.Second
+	return t
 }
 
 // throughProxy returns an error that names the proxy if the proxy of the environment does not lead on.

@@ -219,7 +219,7 @@ func TestRefused(t *testing.T) {
 		"no credentials":      {with(func(x *s3.Spec) { x.CredentialsFile = "/nonexistent" }), fail.Unauthorized, "no such file"},
 		"half credentials":    {with(func(x *s3.Spec) { x.CredentialsFile = credentials(t, "testkey", "") }), fail.Unauthorized, "aws_secret_access_key"},
 		"no bucket":           {with(func(x *s3.Spec) { x.Bucket = "absent" }), fail.Refused, "make the bucket"},
-		"not spoken in https": {with(func(x *s3.Spec) { x.Endpoint = strings.Replace(x.Endpoint, "http:", "https:", 1) }), fail.Unreachable, "HTTP response to HTTPS client"},
+		"not spoken in https": {with(func(x *s3.Spec) { x.Endpoint = strings.Replace(x.Endpoint, "http:", "https:", 1) }), fail.Invalid, "but the service speaks http"},
 	} {
 		err := c.b.Create(t.Context(), "c/a", text("x"))
 		if fail.KindOf(err) != c.kind || !strings.Contains(fmt.Sprint(err), c.say) || strings.Contains(fmt.Sprint(err), "secret =") {

@@ -131,7 +131,7 @@ func TestSwift(t *testing.T) {
 			"no container":        {with(func(s *swift.Spec) { s.Container = "absent" }), fail.Refused, "make the container"},
 			"another region":      {with(func(s *swift.Spec) { s.Region = "Moon" }), fail.Refused, "no object store in region Moon"},
 			"not Keystone":        {with(func(s *swift.Spec) { s.AuthURL = real.proxy + "/none" }), fail.Refused, "address of Keystone"},
-			"not spoken in https": {with(func(s *swift.Spec) { s.AuthURL = strings.Replace(s.AuthURL, "http:", "https:", 1) }), fail.Unreachable, "sign in at https"},
+			"not spoken in https": {with(func(s *swift.Spec) { s.AuthURL = strings.Replace(s.AuthURL, "http:", "https:", 1) }), fail.Invalid, "but the service speaks http"},
 		} {
 			err := x.c.Create(t.Context(), "c/a", text("x"))
 			if fail.KindOf(err) != x.kind || !strings.Contains(fmt.Sprint(err), x.say) || strings.Contains(fmt.Sprint(err), real.Secret) {
