@@ -68,8 +68,11 @@ func (r *receiver) learn(news map[string]told) bool {
 	return len(news) > 0
 }
 
-// save stores what a receiver was told. The next round tries again if that fails.
+// save stores what a receiver was told, unless it was removed or replaced meanwhile. The next round tries again if that fails.
 func (w *Notifier) save(ctx context.Context, r *receiver) {
+	if w.receivers[r.Name] != r {
+		return
+	}
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	err := w.hooks.keep(bounded, r.Name, &r.record)
@@ -88,10 +91,13 @@ func (w *Notifier) deliver(ctx context.Context, r *receiver, m *Message, news ma
 			break
 		}
 		// A request that has begun is finished, so that it is known whether the receiver has the message.
-		if _, after, err = r.post(context.WithoutCancel(ctx), m); err == nil || fail.KindOf(err) != fail.Unreachable || after > firstPause {
+		if _, after, err = r.post(context.WithoutCancel(ctx), m); err == nil {
 			break
 		}
 		w.c.Counted(r.Name, "failed")
+		if fail.KindOf(err) != fail.Unreachable || after > firstPause {
+			break
+		}
 		pause *= 4
 	}
 	w.mu.Lock()
@@ -129,7 +135,7 @@ func (w *Notifier) settle(r *receiver, news map[string]told, after time.Duration
 	if r.Failing.IsZero() {
 		r.Failing = now
 	}
-	r.Failed, r.Failure = now, told4people(err)
+	r.Failed, r.Failure = now, placeless(err)
 	r.pause = min(max(2*r.pause, firstPause), mostPause)
 	r.not = time.Now().Add(max(r.pause, after))
 	if fail.KindOf(err) != fail.Unreachable || now.Sub(r.Failing) > giveUp {
@@ -139,8 +145,8 @@ func (w *Notifier) settle(r *receiver, news map[string]told, after time.Duration
 	w.complainLocked("a webhook's message was not delivered", "webhook", r.Name, "host", r.Host, "error", r.Failure)
 }
 
-// told4people returns an error without its place, which lists show already.
-func told4people(err error) string {
+// placeless returns an error without its place, which lists show already.
+func placeless(err error) string {
 	var e *fail.Error
 	if errors.As(err, &e) {
 		bare := *e
