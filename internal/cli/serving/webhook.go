@@ -65,7 +65,7 @@ written). With --clusters, the receiver is told nothing that is about no cluster
 					return fail.Wrap(fail.Invalid, err, "read --ca-file")
 				}
 			}
-			err = h.withWebhooks(cmd.Context(), "server webhook add "+hook.Name, func(all notify.Webhooks) (err error) {
+			err = h.withWebhooks(cmd.Context(), "add", hook.Name, func(all notify.Webhooks) (err error) {
 				hook, err = all.Add(cmd.Context(), hook, address, ca, replace)
 				return err
 			})
@@ -84,15 +84,20 @@ written). With --clusters, the receiver is told nothing that is about no cluster
 	return c
 }
 
-// withWebhooks calls do with the webhooks of the store. Unless action is empty, the audit has the action before and after it.
-func (h Host) withWebhooks(ctx context.Context, action string, do func(notify.Webhooks) error) error {
+// withWebhooks calls do with the webhooks of the store. Unless verb is empty, the audit has it, with the webhook's name, before and after.
+func (h Host) withWebhooks(ctx context.Context, verb, name string, do func(notify.Webhooks) error) error {
+	if verb != "" {
+		if err := notify.CheckName(name); err != nil { // before the audit has it
+			return err
+		}
+	}
 	return h.withStore(ctx, func(st store.Store) error {
 		act := func() (string, error) { return "", do(notify.NewWebhooks(st.ServerSecrets())) }
-		if action == "" {
+		if verb == "" {
 			_, err := act()
 			return err
 		}
-		return access.OnHost(ctx, st, action, "", act)
+		return access.OnHost(ctx, st, "server webhook "+verb+" "+name, "", act)
 	})
 }
 
@@ -104,7 +109,7 @@ func newWebhookListCmd(h Host) *cobra.Command {
 		Example: "  naupegos server webhook list",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return h.withWebhooks(cmd.Context(), "", func(all notify.Webhooks) error {
+			return h.withWebhooks(cmd.Context(), "", "", func(all notify.Webhooks) error {
 				list, err := all.List(cmd.Context())
 				if err != nil {
 					return err
@@ -139,7 +144,7 @@ Exit status: 0 if the receiver took the message, 7 if it does not answer, 4 if i
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var hook notify.Webhook
 			var said string
-			err := h.withWebhooks(cmd.Context(), "server webhook test "+args[0], func(all notify.Webhooks) (err error) {
+			err := h.withWebhooks(cmd.Context(), "test", args[0], func(all notify.Webhooks) (err error) {
 				hook, said, err = all.Test(cmd.Context(), args[0])
 				return err
 			})
@@ -158,7 +163,7 @@ func newWebhookRemoveCmd(h Host) *cobra.Command {
 		Example: "  naupegos server webhook remove ops",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			err := h.withWebhooks(cmd.Context(), "server webhook remove "+args[0], func(all notify.Webhooks) error { return all.Remove(cmd.Context(), args[0]) })
+			err := h.withWebhooks(cmd.Context(), "remove", args[0], func(all notify.Webhooks) error { return all.Remove(cmd.Context(), args[0]) })
 			if err == nil {
 				_, err = fmt.Fprintf(h.Out, "Webhook %s is removed.\n", args[0])
 			}

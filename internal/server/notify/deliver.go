@@ -40,7 +40,7 @@ func (r *receiver) news(all []need) (messages []Message, news map[string]told) {
 	news = map[string]told{}
 	for i := range all {
 		n := &all[i]
-		if !r.wants(n) {
+		if n.state != "" && !r.wants(n) { // the end of what it was told is for it, whichever event has the need now
 			continue
 		}
 		m, same := n.change(r.Told[n.key])

@@ -56,10 +56,8 @@ func mark(m *Message) string {
 	return marks[m.State]
 }
 
-// tame keeps words from calling people where a receiver looks for calls in plain text (Mattermost does): an invisible space follows each @.
-var tame = strings.NewReplacer("@", "@\u200b")
-
-// escapeSlack escapes what begins links and calls in Slack's texts, such as <!channel>.
+// escapeSlack escapes what begins links and calls in Slack's texts, such as <!channel>. An invisible space follows each @, because Mattermost looks for
+// @channel in plain text.
 var escapeSlack = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "@", "@\u200b")
 
 // slack returns a message for an incoming webhook of Slack. Blocks of plain text show foreign text as it is; the field text is for notifications, and
@@ -76,7 +74,7 @@ func slack(m *Message) any {
 	}
 	no := false
 	plain := func(t string) block {
-		return block{"section", text{"plain_text", clip(tame.Replace(t), 3000), &no}}
+		return block{"section", text{"plain_text", clip(t, 3000), &no}}
 	}
 	summary, more := m.lines()
 	all, blocks := summary, []block{plain(summary)}
@@ -92,7 +90,7 @@ func slack(m *Message) any {
 }
 
 // tameCard keeps Adaptive Cards from replacing foreign text: {{DATE(…)}} and ${…}.
-var tameCard = strings.NewReplacer("{{", "{\u200b{", "${", "$\u200b{", "@", "@\u200b")
+var tameCard = strings.NewReplacer("{{", "{\u200b{", "${", "$\u200b{")
 
 // teams returns a message for a webhook of a workflow in Microsoft Teams: an Adaptive Card. Its text runs know no Markdown.
 func teams(m *Message) any {

@@ -2,6 +2,7 @@ package notify
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"math/bits"
@@ -85,14 +86,18 @@ func (w *Notifier) look(ctx context.Context) (v view, err error) {
 		return v, err
 	}
 	for i := range slices.Backward(jobs) { // the newest overwrites the others
-		v.jobs[jobs[i].Cluster] = &jobs[i]
+		if jobs[i].Who != work.Unattended { // duties tell of those
+			v.jobs[jobs[i].Cluster] = &jobs[i]
+		}
 	}
 	runs, err := st.Runs(ctx, "", recentRuns)
 	if err != nil {
 		return v, err
 	}
 	for i := range slices.Backward(runs) {
-		v.runs[runs[i].Cluster] = &runs[i]
+		if runs[i].By != work.Unattended {
+			v.runs[runs[i].Cluster] = &runs[i]
+		}
 	}
 	if v.duties, err = st.Duties(ctx, ""); err != nil {
 		return v, err
@@ -152,15 +157,18 @@ func (v *view) work(c *store.Cluster) (n need, ok bool) {
 	if r.Outcome == plan.OutcomeSucceeded || v.at.Sub(ended) > forgotten {
 		return n, r.Outcome == plan.OutcomeSucceeded
 	}
-	n.state, n.path = r.ID, "/ui/runs/"+r.ID
-	n.hint = "naupegos history " + c.Name + " " + r.ID
-	n.text = fmt.Sprintf("%s of cluster %s failed", r.Title, c.Name)
+	n.path, n.hint = "/ui/runs/"+r.ID, "naupegos history "+c.Name+" "+r.ID
+	n.text = fmt.Sprintf("%s of cluster %s, requested by %s, failed", r.Title, c.Name, r.By)
 	if r.Outcome == plan.OutcomeInterrupted || r.Outcome == plan.OutcomeGone {
 		n.event, n.hint = Stopped, continues
-		n.text = fmt.Sprintf("%s of cluster %s stopped in the middle: %s", r.Title, c.Name, r.Outcome)
+		n.text = fmt.Sprintf("%s of cluster %s, requested by %s, stopped in the middle: %s", r.Title, c.Name, r.By, r.Outcome)
 	}
+	n.state = digest(n.text)
 	return n, true
 }
+
+// digest is the state of failures: the same failure, repeated, is not announced again.
+func digest(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text)))[:16] }
 
 const continues = "run the same command again: it continues"
 
@@ -175,12 +183,13 @@ func (v *view) job(n need, j *store.Job) (need, bool) {
 	if r.Kind == "" || v.at.Sub(j.Ended) > forgotten {
 		return n, r.Kind == ""
 	}
-	n.state, n.path, n.hint = j.ID, "/ui/jobs/"+j.ID, "naupegos history "+j.Cluster
+	n.path, n.hint = "/ui/jobs/"+j.ID, "naupegos history "+j.Cluster
 	n.text = fmt.Sprintf("%s of cluster %s, requested by %s, failed: %s", j.Title, j.Cluster, j.Who, r.Error)
 	if fail.Named(r.Kind) == fail.Interrupted {
 		n.event, n.hint = Stopped, continues
 		n.text = fmt.Sprintf("%s of cluster %s, requested by %s, stopped in the middle: %s", j.Title, j.Cluster, j.Who, r.Error)
 	}
+	n.state = digest(n.text)
 	return n, true
 }
 
@@ -242,7 +251,7 @@ func (w *Notifier) health(ctx context.Context, c *store.Cluster, v *view) (all [
 }
 
 func (w *Notifier) backup(c *store.Cluster, h *watch.Health, causes []report.Cause, now time.Time) need {
-	n := need{key: key(c, "backup"), event: Backup, cluster: c.Name, path: "/ui/backups", mark: h.Looked.String(), after: 2}
+	n := need{key: key(c, "backup"), event: Backup, cluster: c.Name, path: page(c), mark: h.Looked.String(), after: 2}
 	s := &h.Summary
 	switch {
 	case slices.ContainsFunc(causes, func(f report.Cause) bool { return f.Kind == "backup-overdue" }):

@@ -212,7 +212,9 @@ func TestJobs(t *testing.T) {
 		t.Errorf("of a job that failed: %q", got)
 	}
 	s.job("demo", fail.Unreachable, "no answer")
-	s.expect("it fails again", 2, "failed open: renew demo")
+	s.expect("it fails otherwise", 2, "failed open: renew demo")
+	s.job("demo", fail.Unreachable, "no answer")
+	s.expect("it fails again", 2)
 	s.start("a")
 	s.expect("after a restart", 2)
 	s.job("demo", 0, "")
@@ -405,7 +407,7 @@ func TestWebhooks(t *testing.T) {
 	s := newSite(t)
 	all := NewWebhooks(s.st.ServerSecrets())
 	for says, h := range map[string]Webhook{
-		"not a valid name": {Name: "Ops", Format: "json"}, "--format": {Name: "x", Format: "discord"}, "--events": {Name: "x", Format: "json", Events: []string{"all"}},
+		"the name of a webhook": {Name: "Ops", Format: "json"}, "--format": {Name: "x", Format: "discord"}, "--events": {Name: "x", Format: "json", Events: []string{"all"}},
 		"not a name or a pattern": {Name: "x", Format: "json", Clusters: []string{"a b"}}, "about no cluster": {Name: "x", Format: "json", Clusters: []string{"a"}, Events: []string{Machines}},
 		`"["`: {Name: "x", Format: "json", Clusters: []string{"["}},
 	} {

@@ -131,11 +131,9 @@ func (s *sealed) scrub(text string) string {
 	}
 	parts := []string{s.URL, u.RequestURI(), u.RawQuery, u.EscapedPath(), u.Path, u.User.String()}
 	parts = append(append(parts, strings.Split(u.Path, "/")...), strings.Split(u.EscapedPath(), "/")...)
+	parts = append(parts, strings.FieldsFunc(u.RawQuery, func(r rune) bool { return r == '&' || r == '=' })...)
 	for _, values := range u.Query() {
 		parts = append(parts, values...)
-		for _, v := range values {
-			parts = append(parts, url.QueryEscape(v))
-		}
 	}
 	if u.User != nil {
 		password, _ := u.User.Password()

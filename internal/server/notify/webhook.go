@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/x509"
@@ -93,7 +94,7 @@ func NewWebhooks(in Secrets) Webhooks { return Webhooks{in} }
 func (w Webhooks) Add(ctx context.Context, h Webhook, address, ca []byte, replace bool) (Webhook, error) {
 	u, err := parseURL(address)
 	if err == nil {
-		err = h.check(ca)
+		err = cmp.Or(CheckName(h.Name), h.check(ca))
 	}
 	if err != nil {
 		return h, err
@@ -159,11 +160,17 @@ func loopback(host string) bool {
 	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
-// check refuses what is wrong with a webhook, except its URL.
+// CheckName refuses a name that no webhook can have. It does not repeat it: it may be the URL, in the wrong place.
+func CheckName(name string) error {
+	if !v1alpha1.IsCredentialName(name) {
+		return fail.New(fail.Invalid, "the name of a webhook has up to 63 lower-case letters, digits, dots and dashes").Do("choose a name such as ops; the URL comes from --url-file")
+	}
+	return nil
+}
+
+// check refuses what is wrong with a webhook, except its name and URL.
 func (h *Webhook) check(ca []byte) error {
 	switch {
-	case !v1alpha1.IsCredentialName(h.Name):
-		return fail.New(fail.Invalid, "%q is not a valid name of a webhook", h.Name).Do("use up to 63 lower-case letters, digits, dots and dashes")
 	case formats[h.Format].render == nil:
 		return fail.New(fail.Invalid, "--format %q", h.Format).Do("choose slack, teams or json")
 	case len(ca) > maxCA || ca != nil && !x509.NewCertPool().AppendCertsFromPEM(ca):
