@@ -179,7 +179,7 @@ func TestNoAnswer(t *testing.T) {
 		srv.URL + "/" + secret + "?how=slow":                          "no answer within",
 		srv.URL + "/" + secret + "?how=abort":                         "EOF",
 		"http://" + closed.Addr().String() + "/" + secret:             "refused",
-		"https://receiver.invalid/" + secret: "Proxy Authentication Required",
+		"https://receiver.invalid/" + secret:                          "Proxy Authentication Required",
 		strings.Replace(srv.URL, "http:", "https:", 1) + "/" + secret: "http://", // the scheme is wrong
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
