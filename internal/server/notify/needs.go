@@ -117,7 +117,7 @@ func (w *Notifier) needs(ctx context.Context, v *view) (all []need) {
 			all = append(all, w.health(ctx, c, v)...)
 		}
 		for _, d := range v.duties {
-			if d.Cluster == c.Name && d.Holder == "" {
+			if d.Cluster == c.Name && d.Outcome != store.DutyPutOff { // which says nothing of the task
 				all = append(all, duty(c, &d))
 			}
 		}
@@ -284,7 +284,7 @@ func certificate(c *store.Cluster, h *watch.Health, left time.Duration) need {
 func duty(c *store.Cluster, d *store.Duty) need {
 	n := need{key: key(c, "unattended/"+d.Kind), event: Unattended, cluster: c.Name, path: page(c), hint: "naupegos server status"}
 	n.text = fmt.Sprintf("The unattended task %s of cluster %s works again", d.Kind, c.Name)
-	if d.Outcome == store.DutyFailed && d.Failures >= oftenFails {
+	if d.Failures >= oftenFails {
 		n.state, n.text = "failing", fmt.Sprintf("The unattended task %s of cluster %s has failed %d times in a row: %s", d.Kind, c.Name, d.Failures, pathless(d.Message))
 	}
 	return n

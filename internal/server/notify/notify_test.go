@@ -18,6 +18,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/report"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/server/watch"
+	"github.com/naupegos/naupegos/internal/server/work"
 	"github.com/naupegos/naupegos/internal/store"
 	"github.com/naupegos/naupegos/internal/store/health"
 	"github.com/naupegos/naupegos/internal/store/metal"
@@ -241,6 +242,33 @@ func TestBackupsAndCertificates(t *testing.T) {
 	s.is(c, in(300*24*time.Hour))
 	s.is(c, in(300*24*time.Hour))
 	s.expect("renewed", 1, "certificate over: The certificates of cluster demo are renewed")
+}
+
+// TestDuties: an unattended task that fails again and again is announced once; its jobs are not announced as well.
+func TestDuties(t *testing.T) {
+	s := newSite(t)
+	s.cluster("demo")
+	did := func(outcome string, failures int) {
+		t.Helper()
+		d := testkit.Value(s.st.TakeDuty(t.Context(), "demo", "renew", time.Hour))(t)
+		if d == nil {
+			t.Fatal("the duty is not due")
+		}
+		d.Outcome, d.Failures, d.Message = outcome, failures, "open /var/lib/naupegos/keys: gone"
+		testkit.Must(t, s.st.EndDuty(t.Context(), d, 0))
+	}
+	did(store.DutyFailed, 1)
+	s.expect("the first failure", 2)
+	did(store.DutyFailed, 2)
+	s.expect("the second failure", 2, "unattended open: The unattended task renew of cluster demo has failed 2 times in a row: open "+fail.Hidden+": gone")
+	did(store.DutyFailed, 3)
+	did(store.DutyPutOff, 3)
+	s.expect("put off", 2)
+	did(store.DutyNothing, 0)
+	s.expect("it works", 2, "unattended over: The unattended task renew of cluster demo works again")
+	testkit.Value(s.st.AddJob(t.Context(), store.Job{Cluster: "demo", Verb: "renew", Who: work.Unattended, Request: []byte("{}")}))(t)
+	testkit.Must(t, s.st.EndJob(t.Context(), testkit.Value(s.st.ClaimJob(t.Context(), time.Hour))(t), []byte(`{"kind":"refused","error":"x"}`)))
+	s.expect("its job", 2)
 }
 
 // TestMachines: the more machines wait, the rarer is the announcement.
