@@ -39,8 +39,8 @@ func newWebhookAddCmd(h Host) *cobra.Command {
 		Use:   "add NAME --url-file FILE --format FORMAT",
 		Short: "Add a webhook, or replace it",
 		Long: `Add a webhook. Its URL is read from a file or from standard input (-), and never printed. It begins with https://; http:// is
-possible only to this host itself. The receiver is told first what needs a person now; servers take the webhook up within
-seconds.
+possible only to this host itself. Servers take the webhook up within seconds; its first message says what needs a person
+now.
 
 Formats: slack is for incoming webhooks of Slack, and of Mattermost and Rocket.Chat; teams for workflows of Microsoft Teams
 with the trigger "When a Teams webhook request is received", as an Adaptive Card; json for all others.
@@ -48,7 +48,7 @@ with the trigger "When a Teams webhook request is received", as an Adaptive Card
 Events: failed (a job or command failed), stopped (it stopped in the middle, and the same command continues it), unattended
 (an unattended task fails again and again), health (a cluster's state changed), backup (overdue, or not rehearsed for eight
 days), certificate (expires within 30 days), machines (wait for approval), store (the store or the audit log can't be
-written). With --clusters, the receiver is told nothing that is about no cluster: machines and store.`,
+written). With --clusters, the receiver gets nothing that is about no cluster: machines and store.`,
 		Example: "  naupegos server webhook add ops --url-file /root/slack-url --format slack\n" +
 			"  naupegos server webhook add team-a --url-file - --format teams --clusters 'team-a-*' --events failed,stopped,health < url\n" +
 			"  naupegos server webhook add desk --url-file /root/desk-url --format json --ca-file /root/desk-ca.pem --replace",
@@ -159,7 +159,7 @@ Exit status: 0 if the receiver took the message, 7 if it does not answer, 4 if i
 func newWebhookRemoveCmd(h Host) *cobra.Command {
 	return &cobra.Command{
 		Use:     "remove NAME",
-		Short:   "Remove a webhook: it is told nothing more",
+		Short:   "Remove a webhook: servers announce nothing more to it",
 		Example: "  naupegos server webhook remove ops",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

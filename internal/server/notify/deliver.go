@@ -9,8 +9,9 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// tell starts a delivery to each receiver that does not know how things are. What a receiver can't be sent now, it is sent later, as things are then.
-func (w *Notifier) tell(ctx context.Context, all []need) {
+// announce starts a delivery to each receiver that does not know how things are. If a receiver can't be sent a message now, a later round sends it how
+// things are then.
+func (w *Notifier) announce(ctx context.Context, all []need) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
@@ -20,7 +21,7 @@ func (w *Notifier) tell(ctx context.Context, all []need) {
 		}
 		messages, news := r.news(all)
 		if len(messages) == 0 {
-			if r.learn(news) || r.unsaved { // what needs nobody any more without a message
+			if r.learn(news) || r.unsaved { // something ended that has no message
 				w.save(ctx, r)
 			}
 			continue
@@ -36,18 +37,18 @@ func (w *Notifier) tell(ctx context.Context, all []need) {
 }
 
 // news returns the messages that a receiver is to be sent, and what it knows afterwards.
-func (r *receiver) news(all []need) (messages []Message, news map[string]told) {
-	news = map[string]told{}
+func (r *receiver) news(all []need) (messages []Message, news map[string]announced) {
+	news = map[string]announced{}
 	for i := range all {
 		n := &all[i]
-		if n.state != "" && !r.wants(n) { // the end of what it was told is for it, whichever event has the need now
+		if n.state != "" && !r.wants(n) { // what was announced ends for it, whichever event the need has now
 			continue
 		}
-		m, same := n.change(r.Told[n.key])
+		m, same := n.change(r.Announced[n.key])
 		if same {
 			continue
 		}
-		news[n.key] = told{n.state, n.level}
+		news[n.key] = announced{n.state, n.level}
 		if n.state != "" || !n.calm {
 			m.Summary, m.Hint = line(m.Summary), line(m.Hint)
 			messages = append(messages, m)
@@ -57,18 +58,18 @@ func (r *receiver) news(all []need) (messages []Message, news map[string]told) {
 }
 
 // learn notes what a receiver knows, and reports whether that changed anything.
-func (r *receiver) learn(news map[string]told) bool {
+func (r *receiver) learn(news map[string]announced) bool {
 	for key, is := range news {
 		if is.State == "" {
-			delete(r.Told, key)
+			delete(r.Announced, key)
 		} else {
-			r.Told[key] = is
+			r.Announced[key] = is
 		}
 	}
 	return len(news) > 0
 }
 
-// save stores what a receiver was told, unless it was removed or replaced meanwhile. The next round tries again if that fails.
+// save stores what was announced to a receiver, unless the webhook was removed or replaced meanwhile. The next round tries again if that fails.
 func (w *Notifier) save(ctx context.Context, r *receiver) {
 	if w.receivers[r.Name] != r {
 		return
@@ -77,12 +78,12 @@ func (w *Notifier) save(ctx context.Context, r *receiver) {
 	defer cancel()
 	err := w.hooks.keep(bounded, r.Name, &r.record)
 	if r.unsaved = err != nil; r.unsaved {
-		w.complainLocked("what a webhook was told could not be recorded; after a restart, it may be told again", "webhook", r.Name, "error", err.Error())
+		w.complainLocked("what was announced to a webhook could not be recorded; after a restart, it may be announced again", "webhook", r.Name, "error", err.Error())
 	}
 }
 
 // deliver sends a message, in several attempts if need be, and records the outcome.
-func (w *Notifier) deliver(ctx context.Context, r *receiver, m *Message, news map[string]told) {
+func (w *Notifier) deliver(ctx context.Context, r *receiver, m *Message, news map[string]announced) {
 	pause := w.c.Backoff
 	var after time.Duration
 	var err error
@@ -103,7 +104,7 @@ func (w *Notifier) deliver(ctx context.Context, r *receiver, m *Message, news ma
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r.busy = false
-	if ctx.Err() != nil && err != nil { // the next server tells it
+	if ctx.Err() != nil && err != nil { // the next server announces it
 		return
 	}
 	w.settle(r, news, after, err)
@@ -120,8 +121,8 @@ func (w *Notifier) wait(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// settle notes the outcome of a delivery. A message that the receiver refuses is dropped, and so is what it was not told for a day.
-func (w *Notifier) settle(r *receiver, news map[string]told, after time.Duration, err error) {
+// settle notes the outcome of a delivery. A message that the receiver refuses is dropped, and so is what could not be delivered for a day.
+func (w *Notifier) settle(r *receiver, news map[string]announced, after time.Duration, err error) {
 	now := time.Now().UTC().Truncate(time.Second)
 	if err == nil {
 		if !r.Failing.IsZero() {

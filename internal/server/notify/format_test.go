@@ -15,7 +15,7 @@ import (
 const hostile = "<!channel> <!here> @everyone @channel <@U123> <at>Ann</at> <https://evil.example|Naupegos> [x](https://evil.example) *b* _i_ ~s~ `c` & {{DATE(2017-02-14T06:08:39Z,SHORT)}} ${x} \"quoted\" \\ \x1b[31m\r\nnext\u202eline <script>"
 
 func hostileMessage() *Message {
-	m, _ := (&need{key: "1/health", event: Health, cluster: "demo", state: "unhealthy", shown: "unhealthy", text: "Cluster demo is unhealthy: " + hostile, hint: "naupegos status demo; " + hostile, path: "/ui/clusters/demo"}).change(told{})
+	m, _ := (&need{key: "1/health", event: Health, cluster: "demo", state: "unhealthy", shown: "unhealthy", text: "Cluster demo is unhealthy: " + hostile, hint: "naupegos status demo; " + hostile, path: "/ui/clusters/demo"}).change(announced{})
 	m.Summary, m.Hint = line(m.Summary), line(m.Hint)
 	return message([]Message{m}, time.Unix(1700000000, 0).UTC(), "https://boot.example.org/")
 }

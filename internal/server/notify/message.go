@@ -42,7 +42,7 @@ const (
 type Message struct {
 	Version int       `json:"version"`           // 1; grows when a key is renamed or gets another meaning
 	Event   string    `json:"event"`             // failed, stopped, unattended, health, backup, certificate, machines, store; several: see events; test
-	State   string    `json:"state,omitempty"`   // of health: healthy, drifted, unhealthy or unknown; else open, or over once it needs nobody any more
+	State   string    `json:"state,omitempty"`   // of health: healthy, drifted, unhealthy or unknown; else open, or over once it no longer needs a person
 	Cluster string    `json:"cluster,omitempty"` // the cluster's name
 	Time    time.Time `json:"time"`
 	Summary string    `json:"summary"`          // one line
@@ -64,7 +64,7 @@ type need struct {
 	key     string // identifies it: the cluster's ID and what it is about
 	event   string
 	cluster string // name; empty: the server
-	state   string // differs whenever people are to be told again; empty: it needs nobody
+	state   string // a change of it is announced; empty: no person is needed
 	level   int    // a state with a lower level than the announced one is not announced
 	shown   string // Message.State, if it differs from open and over
 	text    string
@@ -75,8 +75,8 @@ type need struct {
 	calm    bool   // its end is not announced
 }
 
-// change returns what a receiver is to be told, given what it was told last. same is true if that holds still.
-func (n *need) change(last told) (m Message, same bool) {
+// change returns the message about a need, given what was announced last. same is true if that still holds.
+func (n *need) change(last announced) (m Message, same bool) {
 	switch {
 	case n.state == last.State, n.state != "" && n.level < last.Level:
 		return m, true
@@ -88,7 +88,7 @@ func (n *need) change(last told) (m Message, same bool) {
 	return m, false
 }
 
-// message joins what a receiver is told at one time.
+// message joins what is announced to a receiver at one time.
 func message(all []Message, at time.Time, pages string) *Message {
 	for i := range all {
 		all[i].Time = at

@@ -86,7 +86,7 @@ func (w *Notifier) look(ctx context.Context) (v view, err error) {
 		return v, err
 	}
 	for i := range slices.Backward(jobs) { // the newest overwrites the others
-		if jobs[i].Who != work.Unattended { // duties tell of those
+		if jobs[i].Who != work.Unattended { // its duty is announced
 			v.jobs[jobs[i].Cluster] = &jobs[i]
 		}
 	}
@@ -106,7 +106,7 @@ func (w *Notifier) look(ctx context.Context) (v view, err error) {
 	return v, err
 }
 
-// needs returns what is known of each need, also of those that need nobody. What is not known now is missing.
+// needs returns each need with its state, also the empty one. Needs whose state is not known now are missing.
 func (w *Notifier) needs(ctx context.Context, v *view) (all []need) {
 	for i := range v.clusters {
 		c := &v.clusters[i]

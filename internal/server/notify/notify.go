@@ -1,7 +1,7 @@
 // Package notify announces what needs a person to the webhooks that the server's administrator adds: Slack, Microsoft Teams, or any that takes JSON.
 //
-// It compares what the store holds now (jobs, runs, health, duties, machines) with what each receiver was told last, which the store keeps, too. So it
-// has no queue: a receiver that was away is told how things are then. Of several servers on a store the oldest does it. The package changes nothing else.
+// It compares what the store holds now (jobs, runs, health, duties, machines) with what it last announced to each receiver, which the store keeps, too. So
+// it has no queue: a receiver that was away gets how things are then. Of several servers on a store the oldest does it. The package changes nothing else.
 package notify
 
 import (
@@ -24,7 +24,7 @@ const (
 	attempts   = 4                // requests for one message, in a row
 	firstPause = time.Minute      // after these
 	mostPause  = 15 * time.Minute // the pause doubles up to this
-	giveUp     = 24 * time.Hour   // what a receiver was not told for so long is dropped
+	giveUp     = 24 * time.Hour   // what could not be delivered for so long is dropped
 	quiet      = time.Minute      // between lines in the log
 )
 
@@ -98,7 +98,7 @@ func (w *Notifier) Run(ctx context.Context) error {
 	}
 }
 
-// once looks at the store, and starts to tell the receivers what they do not know yet.
+// once looks at the store, and starts to announce what the receivers do not know yet.
 func (w *Notifier) once(ctx context.Context) {
 	if err := w.load(ctx); err != nil && ctx.Err() == nil {
 		w.complain("the webhooks could not be read", "error", err.Error())
@@ -118,7 +118,7 @@ func (w *Notifier) once(ctx context.Context) {
 		w.complain("the store could not be searched for what webhooks announce", "error", err.Error())
 	}
 	if ctx.Err() == nil {
-		w.tell(ctx, all)
+		w.announce(ctx, all)
 	}
 }
 
@@ -136,7 +136,7 @@ func (w *Notifier) load(ctx context.Context) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.leads || !led { // another server may have told the receivers something
+	if !w.leads || !led { // another server may have announced something
 		clear(w.receivers)
 	}
 	if !w.leads {
@@ -156,7 +156,7 @@ func (w *Notifier) load(ctx context.Context) error {
 		}
 		r, err := w.hooks.record(ctx, s)
 		if err != nil {
-			w.complainLocked("what a webhook was told can't be read", "webhook", name, "error", err.Error())
+			w.complainLocked("what was announced to a webhook can't be read", "webhook", name, "error", err.Error())
 			continue
 		}
 		w.receivers[name] = &receiver{sealed: s, record: r}
@@ -175,9 +175,9 @@ func (w *Notifier) forget(clusters []store.Cluster) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, r := range w.receivers {
-		before := len(r.Told)
-		maps.DeleteFunc(r.Told, func(key string, _ told) bool { return gone(key) })
-		r.unsaved = r.unsaved || len(r.Told) != before
+		before := len(r.Announced)
+		maps.DeleteFunc(r.Announced, func(key string, _ announced) bool { return gone(key) })
+		r.unsaved = r.unsaved || len(r.Announced) != before
 	}
 }
 

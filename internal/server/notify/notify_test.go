@@ -162,8 +162,8 @@ var (
 	overdue = report.Cause{State: report.Unhealthy, Kind: "backup-overdue", Text: "the backup on schedule is overdue"}
 )
 
-// TestChangesAreToldOnce: each change of a cluster's health is announced once, also by a server that was restarted or took over.
-func TestChangesAreToldOnce(t *testing.T) {
+// TestChangesAreAnnouncedOnce: each change of a cluster's health is announced once, also by a server that was restarted or took over.
+func TestChangesAreAnnouncedOnce(t *testing.T) {
 	s := newSite(t)
 	c := s.cluster("demo")
 	s.is(c, watch.Summary{})
@@ -187,8 +187,8 @@ func TestChangesAreToldOnce(t *testing.T) {
 	s.expect("drifted", 2, "health drifted: Cluster demo is drifted: label tier differs")
 	testkit.Must(t, s.st.DeleteCluster(t.Context(), c.ID))
 	s.expect("a cluster that is gone", 2)
-	if told := s.w.receivers["ops"].Told; len(told) != 0 {
-		t.Errorf("of the cluster is kept %v", told)
+	if kept := s.w.receivers["ops"].Announced; len(kept) != 0 {
+		t.Errorf("of the cluster is kept %v", kept)
 	}
 }
 
@@ -296,7 +296,7 @@ func TestStore(t *testing.T) {
 	s.expect("well again", 3, "store over: The server's store can be written again")
 }
 
-// TestFilters: receivers are told what they asked for.
+// TestFilters: receivers get what they asked for.
 func TestFilters(t *testing.T) {
 	s := newSite(t)
 	s.add(Webhook{Name: "ops", Format: "json", Clusters: []string{"prod-*"}, Events: []string{Failed}})
@@ -325,7 +325,7 @@ func TestRetries(t *testing.T) {
 	if !listed.Failing || listed.Sent.IsZero() || listed.Failed.IsZero() || !strings.HasPrefix(listed.Failure, "answered 500 Internal Server Error: about …") {
 		t.Errorf("listed as %+v", listed)
 	}
-	s.job("demo", fail.Internal, "y") // the receiver is told this alone: it is the last job
+	s.job("demo", fail.Internal, "y") // only the last job counts
 	s.w.receivers["ops"].not = time.Time{}
 	s.expect("the pause is over", 1, "failed open: renew demo of cluster demo, requested by ann (1), failed: y")
 	s.codes = []int{404}
@@ -364,7 +364,7 @@ func TestBound(t *testing.T) {
 	s.expect("nothing is left", 3)
 }
 
-// TestGivesUp: what a receiver could not be told for a day is dropped.
+// TestGivesUp: what could not be delivered for a day is dropped.
 func TestGivesUp(t *testing.T) {
 	s := newSite(t)
 	s.is(s.cluster("demo"), watch.Summary{}, off)
@@ -395,7 +395,7 @@ func TestOneServerAnnounces(t *testing.T) {
 	s.expect("the younger server", 1, "failed open")
 }
 
-// TestReplaced: a webhook that is replaced is told what needs a person now; a removed one nothing.
+// TestReplaced: a webhook that is replaced gets what needs a person now, a removed one nothing.
 func TestReplaced(t *testing.T) {
 	s := newSite(t)
 	s.is(s.cluster("demo"), watch.Summary{}, off)

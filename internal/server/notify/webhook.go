@@ -27,7 +27,7 @@ type Secrets interface {
 	Names(ctx context.Context) ([]string, error)
 }
 
-// Webhook is a receiver without its URL, which is a secret: whoever knows it can write into the channel.
+// Webhook is a receiver without its URL, which is a secret: everyone who knows it can write into the channel.
 type Webhook struct {
 	Name     string    `json:"name"`
 	Format   string    `json:"format"`             // slack, teams or json
@@ -40,28 +40,28 @@ type Webhook struct {
 // sealed is a webhook as the store keeps it, encrypted.
 type sealed struct {
 	Webhook
-	ID  string `json:"id"` // new each time, so that a replaced webhook is told all that needs a person now
+	ID  string `json:"id"` // new each time: a webhook that was replaced gets all that needs a person now
 	URL string `json:"url"`
 	CA  []byte `json:"ca,omitempty"` // PEM
 }
 
-// record is what became of a webhook's messages; servers keep it beside the webhook.
+// record has the outcomes of a webhook's messages; servers keep it beside the webhook.
 type record struct {
-	ID      string          `json:"id"`             // of the webhook
-	Told    map[string]told `json:"told,omitempty"` // by the key of a need; a need that is over is absent
-	Sent    time.Time       `json:"sent,omitzero"`  // the last success
-	Failed  time.Time       `json:"failed,omitzero"`
-	Failure string          `json:"failure,omitempty"`
-	Failing time.Time       `json:"failing,omitzero"` // when the failures began; zero: the last delivery was a success
+	ID        string               `json:"id"`                  // of the webhook
+	Announced map[string]announced `json:"announced,omitempty"` // by the key of a need; a need that is over is absent
+	Sent      time.Time            `json:"sent,omitzero"`       // the last success
+	Failed    time.Time            `json:"failed,omitzero"`
+	Failure   string               `json:"failure,omitempty"`
+	Failing   time.Time            `json:"failing,omitzero"` // when the failures began; zero: the last delivery was a success
 }
 
-// told is what a receiver was told last about a need.
-type told struct {
+// announced is the last announcement about a need.
+type announced struct {
 	State string `json:"state"`
 	Level int    `json:"level,omitempty"`
 }
 
-// Listed is a webhook with what became of its messages.
+// Listed is a webhook with the outcomes of its messages.
 type Listed struct {
 	Webhook
 	Sent    time.Time `json:"sent,omitzero"`     // when the last message was delivered
@@ -192,7 +192,7 @@ func (h *Webhook) check(ca []byte) error {
 	return nil
 }
 
-// wants reports whether a receiver is told of a need.
+// wants reports whether a receiver gets announcements about a need.
 func (h *Webhook) wants(n *need) bool {
 	if len(h.Events) > 0 && !slices.Contains(h.Events, n.event) {
 		return false
@@ -265,7 +265,7 @@ func (w Webhooks) get(ctx context.Context, name string) (*sealed, error) {
 	return s, nil
 }
 
-// record returns what became of a webhook's messages. A webhook that was replaced begins anew.
+// record returns the outcomes of a webhook's messages. A webhook that was replaced begins anew.
 func (w Webhooks) record(ctx context.Context, s *sealed) (r record, err error) {
 	raw, err := w.in.Get(ctx, recordPrefix+s.Name)
 	switch {
@@ -277,13 +277,13 @@ func (w Webhooks) record(ctx context.Context, s *sealed) (r record, err error) {
 		r = record{}
 	}
 	r.ID = s.ID
-	if r.Told == nil {
-		r.Told = map[string]told{}
+	if r.Announced == nil {
+		r.Announced = map[string]announced{}
 	}
 	return r, err
 }
 
-// keep stores what became of a webhook's messages, unless it was removed.
+// keep stores the outcomes of a webhook's messages.
 func (w Webhooks) keep(ctx context.Context, name string, r *record) error {
 	raw, err := json.Marshal(r)
 	if err != nil {
