@@ -3,6 +3,7 @@ package notify
 import (
 	"context"
 	"errors"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -92,7 +93,7 @@ func (w *Notifier) deliver(ctx context.Context, r *receiver, m *Message, news ma
 			break
 		}
 		// A request that has begun is finished, so that it is known whether the receiver has the message.
-		if _, after, err = r.post(context.WithoutCancel(ctx), m); err == nil {
+		if _, after, err = w.try(context.WithoutCancel(ctx), r, m); err == nil {
 			break
 		}
 		w.c.Counted(r.Name, "failed")
@@ -104,11 +105,22 @@ func (w *Notifier) deliver(ctx context.Context, r *receiver, m *Message, news ma
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r.busy = false
-	if ctx.Err() != nil && err != nil { // the next server announces it
+	if ctx.Err() != nil && fail.KindOf(err) == fail.Unreachable { // the next server announces it
 		return
 	}
 	w.settle(r, news, after, err)
 	w.save(ctx, r)
+}
+
+// try sends a message once. A panic counts as a refusal: the server goes on.
+func (w *Notifier) try(ctx context.Context, r *receiver, m *Message) (said string, after time.Duration, err error) {
+	defer func() {
+		if why := recover(); why != nil {
+			w.c.Log.Error("a message to a webhook panicked", "webhook", r.Name, "panic", why, "stack", string(debug.Stack()))
+			err = fail.New(fail.Internal, "this is a defect of naupegos; the server's log has details")
+		}
+	}()
+	return r.post(ctx, m)
 }
 
 // wait reports whether the pause is over before ctx ends.

@@ -8,6 +8,7 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -100,6 +101,11 @@ func (w *Notifier) Run(ctx context.Context) error {
 
 // once looks at the store, and starts to announce what the receivers do not know yet.
 func (w *Notifier) once(ctx context.Context) {
+	defer func() {
+		if why := recover(); why != nil { // the server goes on
+			w.complain("a look for what webhooks announce panicked", "panic", why, "stack", string(debug.Stack()))
+		}
+	}()
 	if err := w.load(ctx); err != nil && ctx.Err() == nil {
 		w.complain("the webhooks could not be read", "error", err.Error())
 	}
