@@ -56,9 +56,9 @@ func mark(m *Message) string {
 	return marks[m.State]
 }
 
-// escapeSlack escapes what begins links and calls in Slack's texts, such as <!channel>. An invisible space follows each @, because Mattermost looks for
-// @channel in plain text.
-var escapeSlack = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "@", "@\u200b")
+// escapeSlack escapes what begins links and calls in Slack's texts, such as <!channel>. Invisible spaces divide what Mattermost obeys in the same
+// text: @channel, and [text](link).
+var escapeSlack = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "@", "@\u200b", "](", "]\u200b(")
 
 // slack returns a message for an incoming webhook of Slack. Blocks of plain text show foreign text as it is; the field text is for notifications, and
 // for Mattermost and Rocket.Chat, which know no blocks.
@@ -152,7 +152,7 @@ func judgeSlack(body string, html bool) error {
 }
 
 // delivery matches the text with which Teams answers 200 although it did not post a message.
-var delivery = regexp.MustCompile(`(?i)webhook message delivery failed.*?error (\d{3})?`)
+var delivery = regexp.MustCompile(`(?i)webhook message delivery failed(?:.*?http error (\d{3}))?`)
 
 // judgeTeams knows that workflows answer 202 without a body, unless they have an answer of their own.
 func judgeTeams(body string, html bool) error {

@@ -48,8 +48,12 @@ func TestFormats(t *testing.T) {
 func TestSizes(t *testing.T) {
 	for _, unit := range []string{"x", "\"", "&", "🔴", "\u4e16", "@"} {
 		var all []Message
+		text := line(strings.Repeat(unit, 100_000))
+		if n := len([]rune(text)); n != mostText {
+			t.Errorf("a line of %q has %d characters", unit, n)
+		}
 		for i := range 500 {
-			all = append(all, Message{Event: Health, State: "unhealthy", Cluster: fmt.Sprint("c", i), Summary: line(strings.Repeat(unit, 100_000)), Hint: line(strings.Repeat(unit, 100_000)), Link: "/ui/"})
+			all = append(all, Message{Event: Health, State: "unhealthy", Cluster: fmt.Sprint("c", i), Summary: text, Hint: text, Link: "/ui/"})
 		}
 		for _, m := range []*Message{message(all[:1], time.Now(), "https://x"), message(all[1:], time.Now(), "https://x")} {
 			for name := range formats {

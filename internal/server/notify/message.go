@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan/words"
@@ -154,11 +153,16 @@ func line(text string) string {
 
 // clip shortens a text to so many characters.
 func clip(text string, most int) string {
-	if utf8.RuneCountInString(text) <= most {
-		return text
+	n, end := 0, 0
+	for i := range text {
+		if n++; n == most {
+			end = i // of the last character that stays beside the ellipsis
+		}
+		if n > most {
+			return text[:end] + "…"
+		}
 	}
-	r := []rune(text)
-	return string(r[:most-1]) + "…"
+	return text
 }
 
 // pathless hides the absolute paths in a text whose error is not known any more.

@@ -361,6 +361,7 @@ func TestBound(t *testing.T) {
 	if len(s.bodies) != 1 || s.bodies[0].Event != "several" || len(s.bodies[0].Events) != mostLines || s.bodies[0].More != 30-perMinute-mostLines {
 		t.Errorf("afterwards: %+v", s.bodies)
 	}
+	s.bodies = nil
 	s.expect("nothing is left", 3)
 }
 

@@ -166,7 +166,7 @@ func TestNoAnswer(t *testing.T) {
 		case "slow": // a body without an end
 			w.(http.Flusher).Flush()
 			<-hangs
-		default:
+		case "abort":
 			panic(http.ErrAbortHandler)
 		}
 	}))
