@@ -165,6 +165,7 @@ var instant = strings.Fields(`completion-bash completion-fish completion-powersh
 	backup-key bundle-add-chart bundle-add-image bundle-add-manifest bundle-build bundle-export bundle-import bundle-inspect bundle-list bundle-pull bundle-remove bundle-verify
 	image-build image-discovery image-system image-upload import machine-bmc machine-install machine-journal machine-lock-token-create machine-lock-token-list machine-lock-token-revoke machine-maintenance
 	machine-reinstall machine-schedule machine-strategy machine-unlock server-backup server-credential-add server-credential-remove server-import-matchbox server-restore server-session-end
+	server-webhook-add server-webhook-remove server-webhook-test
 	store-move store-protect store-restore store-rotate`)
 
 // TestInterruptedComplete: each command is in one of the lists above, so that a new one is thought of.

@@ -82,6 +82,8 @@ func (s *sealed) unsent(ctx context.Context, err error) error {
 	}
 	var untrusted x509.UnknownAuthorityError
 	switch kind := fail.KindOf(err); {
+	case errors.Is(ctx.Err(), context.Canceled):
+		return fail.Wrap(fail.Interrupted, ctx.Err(), "send the message").At(s.Host)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return fail.New(fail.Unreachable, "no answer within %s", patience).At(s.Host)
 	case kind == fail.Invalid:

@@ -195,6 +195,17 @@ func TestNoAnswer(t *testing.T) {
 	}
 }
 
+// TestInterrupted: a test message that its user stops is not a receiver that does not answer.
+func TestInterrupted(t *testing.T) {
+	over := make(chan struct{})
+	ctx, stop := context.WithCancel(t.Context())
+	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { stop(); <-over }))
+	defer srv.Close()
+	defer close(over)
+	_, _, err := hook("json", srv.URL).post(ctx, hello())
+	testkit.Fails(t, err, fail.Interrupted, "send the message")
+}
+
 // TestTLS: a receiver behind a private authority is believed with --ca-file alone, and nothing else is believed then.
 func TestTLS(t *testing.T) {
 	var user, password string
