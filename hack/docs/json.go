@@ -54,6 +54,8 @@ var jsonPages = []jsonPage{
 		{"internal/cli/store.go", "backedUp"}, {"internal/store/backup.go", "Kept"}}},
 	{"store restore", "`naupegos store restore FILE -o json` prints what was restored.", []goType{{"internal/store/restore.go", "Restored"}}},
 	{"store move", "`naupegos store move TO -o json` prints what was moved.", []goType{{"internal/store/move.go", "Moved"}}},
+	{"server webhook list", "`naupegos server webhook list -o json` prints a list of objects with the keys of both types.", []goType{
+		{"internal/server/notify/webhook.go", "Webhook"}, {"internal/server/notify/webhook.go", "Listed"}}},
 	{"bundle list, bundle inspect, bundle add", "`naupegos bundle list -o json` prints `Listed`, `naupegos bundle inspect BUNDLE -o json` a bundle, or, for the name of a set of images, an `AddedSet`. `naupegos bundle add … -o json` prints `Added`.", []goType{
 		{"internal/cli/bundling/bundle.go", "Listed"}, {"internal/bundle/sets.go", "AddedSet"}, {"internal/bundle/sets.go", "Set"}, {"internal/bundle/sets.go", "SetImage"}, {"internal/bundle/sets.go", "SetBlob"}, {"internal/bundle/images/add.go", "Added"},
 		{"internal/bundle/manifest.go", "Manifest"}, {"internal/bundle/manifest.go", "Component"}, {"internal/bundle/manifest.go", "Artifact"}, {"internal/bundle/manifest.go", "Image"}}},

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -69,7 +71,7 @@ func TestScript(t *testing.T) {
 			e.Setenv("PORTS2", strconv.Itoa(testkit.FreePort(t)))
 			return besideCommand(e.Getenv("PATH"))
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "remember": remember, "bundle": putBundle, "release": haveABundle, "sshkey": sshKey, "serving": untilServing, "discover": discover, "until": until, "scrape": scrape, "ask": ask, "ordinary": asOrdinary},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "remember": remember, "bundle": putBundle, "release": haveABundle, "sshkey": sshKey, "serving": untilServing, "discover": discover, "until": until, "scrape": scrape, "ask": ask, "receive": receive, "ordinary": asOrdinary},
 	})
 }
 
@@ -264,6 +266,27 @@ func discover(ts *testscript.TestScript, neg bool, args []string) {
 	if res.StatusCode != http.StatusOK {
 		ts.Fatalf("%s: %s", args[0], res.Status)
 	}
+}
+
+// receive starts a receiver of webhooks until the script ends. It writes its URL to one file, and the bodies of requests to another.
+func receive(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: receive URLFILE BODIES")
+	}
+	bodies, err := os.Create(ts.MkAbs(args[1]))
+	ts.Check(err)
+	var mu sync.Mutex
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		_, err := io.Copy(bodies, r.Body)
+		if err != nil {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+		_, _ = io.WriteString(w, "thanks")
+	}))
+	ts.Defer(func() { srv.Close(); _ = bodies.Close() })
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(srv.URL+"/T0KEN\n"), 0o600))
 }
 
 // sshKey writes a private key.

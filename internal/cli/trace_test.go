@@ -17,7 +17,7 @@ import (
 var traceless = map[string]string{
 	"they read, and show no secret": "backup list,backup rehearse,backup show,certs issuer,certs list,describe,diff,doctor,document,events,explain,history,image upload," +
 		"init,logs,node list,plan,schema,server audit,server audit export,server audit key,server audit verify,server credential list,server session list," +
-		"server status,server token list,status,support,top,users,validate,version",
+		"server status,server token list,server webhook list,status,support,top,users,validate,version",
 	"they change a cluster: its history has them": "apply,autoscale,backup create,backup prune,backup restore,backup volumes,certs rotate,destroy,etcd recover,import,node add," +
 		"node cordon,node drain,node remove,node replace,node uncordon,release,renew,repair,reset,test,update,upgrade",
 	"they ask a server, which notes its requests": "get-token,login,logout,machine approve,machine assign,machine bmc,machine forget,machine install,machine journal,machine kill," +

@@ -54,7 +54,7 @@ can be used for nothing else.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cred.Name = args[0]
-			value, err := readCredential(file, cmd.InOrStdin())
+			value, err := readSecret(file, "--file", cmd.InOrStdin())
 			if err != nil {
 				return err
 			}
@@ -75,22 +75,23 @@ can be used for nothing else.`,
 	return c
 }
 
-func readCredential(file string, in io.Reader) ([]byte, error) {
+// readSecret reads a secret value from the file that a flag names.
+func readSecret(file, flag string, in io.Reader) ([]byte, error) {
 	switch file {
 	case "":
-		return nil, fail.New(fail.Invalid, "no value is given").Do("--file names the file that holds it; - reads standard input")
+		return nil, fail.New(fail.Invalid, "%s is missing", flag).Do("%s names the file with the value; - reads standard input", flag)
 	case "-":
 	default:
 		f, err := os.Open(file)
 		if err != nil {
-			return nil, fail.Wrap(fail.Invalid, err, "read the value of the credential")
+			return nil, fail.Wrap(fail.Invalid, err, "read %s", flag)
 		}
 		defer f.Close()
 		in = f
 	}
 	value, err := io.ReadAll(io.LimitReader(in, maxCredential))
 	if err != nil {
-		return nil, fail.Wrap(fail.Invalid, err, "read the value of the credential")
+		return nil, fail.Wrap(fail.Invalid, err, "read %s", flag)
 	}
 	return value, nil
 }

@@ -125,7 +125,7 @@ signal ends it at once.`,
 	f.issuer.bind(c)
 	f.boot.Bind(c.Flags())
 	f.policy.bind(c.Flags())
-	c.AddCommand(newStatusCmd(h), newTokenCmd(h), newCredentialCmd(h), newSessionCmd(h), newAuditCmd(h), netbooting.NewImport(h.Out, h.StateDir), newFrontCmd(h), newRenderCmd())
+	c.AddCommand(newStatusCmd(h), newTokenCmd(h), newCredentialCmd(h), newWebhookCmd(h), newSessionCmd(h), newAuditCmd(h), netbooting.NewImport(h.Out, h.StateDir), newFrontCmd(h), newRenderCmd())
 	c.AddCommand(h.Verbs...)
 	return c
 }
@@ -202,11 +202,11 @@ func (h Host) serve(ctx context.Context, f *flags) error {
 	if err != nil {
 		return err
 	}
-	forwards, err := f.forwards(st, log)
+	outward, err := h.outward(f, st, gate, here.info.ID, told, log)
 	if err != nil {
 		return err
 	}
-	parts = append(append(parts, forwards...), machines, boot, here.part(), told.Part(), signIn.Part())
+	parts = append(append(parts, outward...), machines, boot, here.part(), told.Part(), signIn.Part())
 	facing, err := h.face(ctx, f, site, parts, log)
 	if err != nil {
 		return err

@@ -100,6 +100,9 @@ func (g *Gate) write(ctx context.Context, e store.AuditEntry) error {
 	return err
 }
 
+// Unwritten reports whether the last entry could not be written into the audit log.
+func (g *Gate) Unwritten() bool { return g.broken.Load() }
+
 // summarize writes one entry for the held refusals of each operator or address.
 func (g *Gate) summarize(ctx context.Context, all []peer.Held[store.AuditEntry]) {
 	for _, h := range all {

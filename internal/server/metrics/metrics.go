@@ -41,6 +41,7 @@ type Metrics struct {
 	took     *prometheus.HistogramVec
 	jobs     *prometheus.CounterVec
 	runs     *prometheus.CounterVec
+	hooks    *prometheus.CounterVec
 	failed   prometheus.Counter
 
 	mu       sync.Mutex
@@ -65,9 +66,10 @@ func New(c Config) *Metrics {
 			Buckets: []float64{.001, .005, .025, .1, .5, 2.5, 10, 60}}, []string{"route"}),
 		jobs:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "naupegos_jobs_ended_total", Help: "Jobs that this server carried out to their end."}, []string{"verb", "outcome"}),
 		runs:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "naupegos_unattended_runs_total", Help: "What this server did unattended."}, []string{"cluster", "kind", "outcome"}),
+		hooks:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "naupegos_webhook_messages_total", Help: "Messages of this server to webhooks: sent, failed attempts, and dropped ones."}, []string{"webhook", "outcome"}),
 		failed: prometheus.NewCounter(prometheus.CounterOpts{Name: "naupegos_scrape_errors_total", Help: "How often the store could not be read for this."}),
 	}
-	m.registry.MustRegister(m.requests, m.took, m.jobs, m.runs, m.failed, collector{m}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(m.requests, m.took, m.jobs, m.runs, m.hooks, m.failed, collector{m}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
@@ -94,6 +96,9 @@ func (m *Metrics) Job(verb, outcome string) { m.jobs.WithLabelValues(verb, outco
 func (m *Metrics) Unattended(d store.Duty) {
 	m.runs.WithLabelValues(d.Cluster, d.Kind, d.Outcome).Inc()
 }
+
+// Webhook counts the outcome of a message to a webhook: sent, failed (an attempt) or dropped.
+func (m *Metrics) Webhook(name, outcome string) { m.hooks.WithLabelValues(name, outcome).Inc() }
 
 // Part serves the metrics to operators with the role read for all clusters.
 func (m *Metrics) Part() server.Part {

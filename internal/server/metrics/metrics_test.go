@@ -49,6 +49,7 @@ func told(t *testing.T) string {
 	}})
 	m.Job("apply", "done")
 	m.Unattended(*d)
+	m.Webhook("ops", "sent")
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/v1/clusters/{name}", func(http.ResponseWriter, *http.Request) {})
 	for _, path := range []string{"/api/v1/clusters/demo", "/../../etc/passwd"} {
@@ -72,6 +73,7 @@ func told(t *testing.T) string {
 func TestMetrics(t *testing.T) {
 	text := told(t)
 	for _, want := range []string{
+		`naupegos_webhook_messages_total{outcome="sent",webhook="ops"} 1`,
 		`naupegos_build_info{version="v1.2.3"} 1`, `naupegos_servers 1`, `naupegos_clusters 1`, `naupegos_jobs{state="queued"} 1`, `naupegos_jobs{state="running"} 0`,
 		`naupegos_lease_held{cluster="demo",verb="apply"} 1`, `naupegos_machines{state="running"} 1`, `naupegos_unattended_failures{cluster="demo",kind="drift"} 3`,
 		`naupegos_unattended_last_success_timestamp_seconds{cluster="demo",kind="drift"} 0`, `naupegos_unattended_runs_total{cluster="demo",kind="drift",outcome="failed"} 1`,

@@ -199,7 +199,7 @@ func TestSamePort(t *testing.T) {
 	free := testkit.FreePort(t) // the corrected port is noticed after the pause
 	s.scaling(t, "harbour", free)
 	s.answered(t, s.autoscaler(t, testkit.Value(s.store.Cluster(t.Context(), "harbour"))(t), free))
-	log := testkit.Value(s.store.Audit(t.Context(), store.AuditQuery{Who: unattended, Cluster: "harbour"}))(t)
+	log := testkit.Value(s.store.Audit(t.Context(), store.AuditQuery{Who: Unattended, Cluster: "harbour"}))(t)
 	if len(log) != 1 || log[0].Action != "unattended autoscale" || !strings.HasPrefix(log[0].Outcome, "failed: ") {
 		t.Errorf("the audit has %+v", log)
 	}

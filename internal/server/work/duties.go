@@ -15,8 +15,8 @@ import (
 // Drift is the duty of checking whether apply would change anything. The other duties are named after the verbs that they execute.
 const Drift = "drift"
 
-// unattended is the user of unattended tasks, in jobs and in the audit.
-const unattended = "naupegos (unattended)"
+// Unattended is the user of unattended tasks, in jobs and in the audit.
+const Unattended = "naupegos (unattended)"
 
 // Times of duties.
 const (
@@ -225,7 +225,7 @@ func (b *Board) discharge(ctx context.Context, d *store.Duty, every time.Duratio
 	if !k.told(d) {
 		return
 	}
-	entry := store.AuditEntry{At: time.Now(), Who: unattended, From: "server", Action: "unattended " + d.Kind, Cluster: d.Cluster, Outcome: "done"}
+	entry := store.AuditEntry{At: time.Now(), Who: Unattended, From: "server", Action: "unattended " + d.Kind, Cluster: d.Cluster, Outcome: "done"}
 	if d.Outcome == store.DutyFailed {
 		entry.Outcome = "failed: " + fail.KindOf(err).String()
 	}

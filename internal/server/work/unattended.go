@@ -60,7 +60,7 @@ func (b *Board) rehearse(ctx context.Context, d *store.Duty) (text string, err e
 	if begun.Idle {
 		return "", nil
 	}
-	done, err := begun.CarryOut(ctx, operate.Terms{Front: unattendedFront{}, Meta: map[string]string{"version": b.c.Version, "by": unattended}})
+	done, err := begun.CarryOut(ctx, operate.Terms{Front: unattendedFront{}, Meta: map[string]string{"version": b.c.Version, "by": Unattended}})
 	if err != nil {
 		return "", err
 	}
@@ -95,7 +95,7 @@ func (b *Board) unasked(ctx context.Context, d *store.Duty) (string, error) {
 		}
 		return "", nil
 	}
-	j, err := b.add(ctx, unattended, d.Cluster, queued{Unasked: true, Order: Order{Asked: operate.Asked{Verb: d.Kind, Cluster: d.Cluster}, Yes: true}})
+	j, err := b.add(ctx, Unattended, d.Cluster, queued{Unasked: true, Order: Order{Asked: operate.Asked{Verb: d.Kind, Cluster: d.Cluster}, Yes: true}})
 	if err != nil {
 		return "", err
 	}

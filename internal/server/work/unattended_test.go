@@ -88,10 +88,10 @@ func TestUnattended(t *testing.T) {
 		t.Errorf("what failed once is tried again after %s", in)
 	}
 	jobs := testkit.Value(s.store.Jobs(t.Context(), "demo", 0))(t)
-	if len(jobs) != 1 || jobs[0].ID != renew.Job || jobs[0].Verb != operate.Renew || jobs[0].Who != unattended || jobs[0].State != store.JobEnded {
+	if len(jobs) != 1 || jobs[0].ID != renew.Job || jobs[0].Verb != operate.Renew || jobs[0].Who != Unattended || jobs[0].State != store.JobEnded {
 		t.Errorf("the jobs are %+v", jobs)
 	}
-	log := testkit.Value(s.store.Audit(t.Context(), store.AuditQuery{Who: unattended, Cluster: "demo"}))(t)
+	log := testkit.Value(s.store.Audit(t.Context(), store.AuditQuery{Who: Unattended, Cluster: "demo"}))(t)
 	if !slices.ContainsFunc(log, func(e store.AuditEntry) bool {
 		return e.Action == "unattended renew" && strings.HasPrefix(e.Outcome, "failed: ")
 	}) {
@@ -189,7 +189,7 @@ func TestRehearse(t *testing.T) {
 	if len(runs) != 1 || runs[0].Verb != operate.Rehearse || runs[0].Meta["by"] != unattended || runs[0].Outcome != plan.OutcomeFailed {
 		t.Errorf("the journal has %+v", runs)
 	}
-	log := testkit.Value(s.store.Audit(t.Context(), store.AuditQuery{Who: unattended, Cluster: "demo"}))(t)
+	log := testkit.Value(s.store.Audit(t.Context(), store.AuditQuery{Who: Unattended, Cluster: "demo"}))(t)
 	if len(log) != 2 || log[0].Action != "unattended backup rehearse" || !strings.HasPrefix(log[0].Outcome, "failed: ") {
 		t.Errorf("the audit has %+v", log)
 	}
