@@ -161,7 +161,7 @@ var knows = map[string][]string{
 	"internal/bundle/catalogue":       {},
 	"internal/bundle/images":          {"internal/bundle", "internal/fail"},
 	"internal/bundle/bundletest":      {"internal/bundle", "internal/release"},
-	"internal/addon":                  {"api/v1alpha1", "internal/bundle", "internal/bundle/catalogue", "internal/fail"},
+	"internal/addon":                  {"api/v1alpha1", "api/v1alpha1/monitoring", "internal/bundle", "internal/bundle/catalogue", "internal/fail"},
 	"internal/gateway":                {"internal/fail", "internal/machine"},
 	"internal/etcd":                   {"internal/fail"},
 	"internal/netboot":                {"internal/fail", "internal/netboot/boot", "internal/netboot/dhcp", "internal/netboot/programs", "internal/peer"},
