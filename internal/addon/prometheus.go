@@ -179,7 +179,7 @@ func prometheusConfiguration(cluster string, p *monitoring.Prometheus) (string, 
 		managers = append(managers, alertmanagerHost(l)+":"+AlertmanagerPort)
 	}
 	data := map[string]any{"Interval": p.ScrapeInterval.String(), "Timeout": min(p.ScrapeInterval.Duration, maxTimeout).String(),
-		 "Days": p.RetentionDays, "Size": strconv.FormatInt(size.Value()/5*4>>20, 10) + "M"}
+		"Days": p.RetentionDays, "Size": strconv.FormatInt(size.Value()/5*4>>20, 10) + "M"}
 	for name, value := range map[string]any{"Labels": labels, "Alertmanagers": managers, "RemoteWrite": remoteWrites(p.RemoteWrite)} {
 		text, err := json.Marshal(value)
 		if err != nil {

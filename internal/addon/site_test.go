@@ -135,6 +135,25 @@ func TestKeyOfUpdates(t *testing.T) {
 	}
 }
 
+// TestPrometheusSecrets: no value of a Secret is in the manifests, each Secret is mounted once and may be missing, and the configuration of one's own is neither rendered nor optional.
+func TestPrometheusSecrets(t *testing.T) {
+	doc := siteDocument(t, "["+prometheusSettings+"]")
+	text := string(testkit.Value(RenderSite(input(doc, siteBundle()), doc.Spec.Addons[0]))(t))
+	for name, n := range map[string]int{"mimir": 2, "other": 2, "hook": 2, "chat": 2, "mail": 2} { // two pods each
+		if got := strings.Count(text, "secret: {secretName: '"+name+"', optional: true}"); got != n {
+			t.Errorf("%d pods mount Secret %s, want %d", got, name, n)
+		}
+	}
+	if strings.Contains(text, "secretName: ''") || strings.Contains(text, "kind: Secret") {
+		t.Error("the manifests have a Secret, or mount one without a name")
+	}
+	doc = siteDocument(t, "[{name: prometheus, prometheus: {alertmanagerSecret: mine}}]")
+	text = string(testkit.Value(RenderSite(input(doc, siteBundle()), doc.Spec.Addons[0]))(t))
+	if strings.Contains(text, "alertmanager.yml: |") || strings.Count(text, "secret: {secretName: 'mine'}") != 1 || strings.Contains(text, "configMap: {name: alertmanager}") {
+		t.Error("Alertmanager does not read the Secret")
+	}
+}
+
 func checksumOf(t *testing.T, text string) string {
 	t.Helper()
 	_, sum, ok := strings.Cut(text, "naupegos.dev/checksum: ")

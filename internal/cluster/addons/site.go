@@ -190,7 +190,7 @@ func (c *Addons) RemoveAddonStep(s observe.SurplusAddon) *plan.Step {
 		step.Consent = ConsentDefinitions
 		step.Details = append(step.Details, d+" is deleted, and these objects with it")
 	}
-	giveUp(step, s.Lost, nil)
+	GiveUp(step, s.Lost, nil)
 	if len(s.Volumes) > 0 {
 		step.Consent = ConsentVolumes
 		for _, v := range s.Volumes {

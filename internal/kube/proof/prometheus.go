@@ -94,7 +94,9 @@ func (t targets) up(job, node, pod, server string) error {
 func (m Monitoring) targets(ctx context.Context, c *kube.Client, pod string) (targets, error) {
 	out := targets{}
 	for _, job := range []string{jobAPIServer, jobKubelet} {
-		var got struct{ Data struct{ ActiveTargets []target } }
+		var got struct {
+			Data struct{ ActiveTargets []target }
+		}
 		if err := m.get(ctx, c, pod, "targets", &got, "state", "active", "scrapePool", job); err != nil {
 			return nil, err
 		}
