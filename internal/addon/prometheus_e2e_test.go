@@ -64,7 +64,9 @@ func TestRealPrometheus(t *testing.T) {
 	rules := testkit.Value(ask(server + "/api/v1/rules"))(t)
 	var list struct {
 		Data struct {
-			Groups []struct{ Rules []struct{ Name, Health, LastError string } }
+			Groups []struct {
+				Rules []struct{ Name, Health, LastError string }
+			}
 		}
 	}
 	testkit.Must(t, json.Unmarshal(rules, &list))
