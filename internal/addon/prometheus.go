@@ -37,10 +37,11 @@ var (
 	prometheusRules string
 )
 
-// Places in the containers.
+// Names in the configuration.
 const (
-	secretsPlace = "/etc/secrets/" //nolint:gosec // a path
-	nowhere      = "nowhere"       // the receiver that sends nothing
+	secretsPlace = "/etc/secrets/"    //nolint:gosec // a path
+	extraName    = "prometheus-extra" // of the user's ConfigMap with rules and targets, and of the Secret that these may refer to
+	nowhere      = "nowhere"          // the receiver that sends nothing
 )
 
 // Limits of readings, of data that is lost with the pod, and of what each Alertmanager knows.
@@ -100,7 +101,7 @@ func prometheus(in Input, a v1alpha1.Addon) ([]byte, error) {
 }
 
 func prometheusPod(p *monitoring.Prometheus, image, letter string, second bool) monitor {
-	m := monitor{App: PrometheusApp, Name: PrometheusApp + "-" + letter, Service: PrometheusApp, Image: image, Port: PrometheusPort, CPU: "100m", Memory: "512Mi", Room: ephemeralRoom,
+	m := monitor{App: PrometheusApp, Name: PrometheusApp + "-" + letter, Service: PrometheusApp, Image: image, Port: PrometheusPort, CPU: "100m", Memory: "256Mi", Room: ephemeralRoom,
 		Second: second, Extra: true, Args: []string{"--config.file=/etc/prometheus/prometheus.yml", "--config.auto-reload", "--config.auto-reload-interval=15s", "--storage.tsdb.path=/data/metrics"}}
 	if p.Memory != "" {
 		m.Memory, m.Limit = p.Memory, p.Memory
@@ -108,7 +109,7 @@ func prometheusPod(p *monitoring.Prometheus, image, letter string, second bool) 
 	if s := p.Storage; s != nil {
 		m.Claim, m.StorageClass = s.Size, s.StorageClass
 	}
-	var names []string
+	names := []string{extraName}
 	for _, w := range p.RemoteWrite {
 		names = append(names, w.Secret)
 	}

@@ -139,7 +139,7 @@ func TestKeyOfUpdates(t *testing.T) {
 func TestPrometheusSecrets(t *testing.T) {
 	doc := siteDocument(t, "["+prometheusSettings+"]")
 	text := string(testkit.Value(RenderSite(input(doc, siteBundle()), doc.Spec.Addons[0]))(t))
-	for name, n := range map[string]int{"mimir": 2, "other": 2, "hook": 2, "chat": 2, "mail": 2} { // two pods each
+	for name, n := range map[string]int{"prometheus-extra": 2, "mimir": 2, "other": 2, "hook": 2, "chat": 2, "mail": 2} { // two pods each
 		if got := strings.Count(text, "secret: {secretName: '"+name+"', optional: true}"); got != n {
 			t.Errorf("%d pods mount Secret %s, want %d", got, name, n)
 		}

@@ -12,7 +12,7 @@ type Prometheus struct {
 	RetentionDays int `json:"retentionDays,omitempty" yaml:"retentionDays,omitempty" jsonschema:"default=15,minimum=1,maximum=3650"`
 	// A volume for the metrics of each Prometheus, and one of 1 GiB for each Alertmanager. Left out: they are lost with the pod, and take at most 8 GiB of the node's disk.
 	Storage *PrometheusStorage `json:"storage,omitempty" yaml:"storage,omitempty"`
-	// Memory that each Prometheus is given and may use. Left out: it requests 512Mi and has no limit.
+	// Memory that each Prometheus is given and may use. Left out: it requests 256Mi and has no limit.
 	Memory string `json:"memory,omitempty" yaml:"memory,omitempty" jsonschema:"maxLength=20"`
 	// Interval between two readings of a target and two evaluations of the rules, from 10s to 2m.
 	ScrapeInterval strict.Duration `json:"scrapeInterval,omitzero" yaml:"scrapeInterval,omitempty" jsonschema:"default=15s"`

@@ -134,7 +134,7 @@ func prometheus() Set {
 	s.Tags, s.LDFlags = "remove_all_sd,enable_kubernetes_sd", " -X github.com/prometheus/common/version.Version=3.13.5"
 	s.Programs[0] = Program{Image: Prometheus, Package: s.Module + "/cmd/prometheus", Authorities: true}
 	a := prometheusSet(ImageAlertmanager, "github.com/prometheus/alertmanager", "v0.33.1", "")
-	a.Derive = &Derivation{"cmd/alertmanager/main.go", []string{"alertmanager/ui"}}
+	a.Revision, a.Derive = "-1", &Derivation{"cmd/alertmanager/main.go", []string{"alertmanager/ui"}}
 	a.Programs[0] = Program{Image: ImageAlertmanager, Package: "./cmd/alertmanager", Authorities: true}
 	s.With = []Set{a}
 	return s
