@@ -23,9 +23,11 @@ func siteDocument(t *testing.T, addons string) *v1alpha1.Cluster {
 
 func siteBundle() bundle.Manifest {
 	m := bundle.Manifest{Kubernetes: "v1.37.2", Images: []bundle.Image{{Name: bundle.ImageLocalPath, Ref: bundle.Repository + "/local-path-provisioner:v0.0.30-1"}}}
-	for _, s := range catalogue.Sets() {
-		for _, p := range s.Programs {
-			m.Images = append(m.Images, bundle.Image{Name: p.Image, Ref: bundle.Repository + "/" + p.Image + ":" + s.Tag()})
+	for _, set := range catalogue.Sets() {
+		for _, s := range set.All() {
+			for _, p := range s.Programs {
+				m.Images = append(m.Images, bundle.Image{Name: p.Image, Ref: bundle.Repository + "/" + p.Image + ":" + s.Tag()})
+			}
 		}
 	}
 	return m
