@@ -222,7 +222,7 @@ var fields = Rules{
 	"spec.addons[].prometheus.memory":                        {Class: Free},
 	"spec.addons[].prometheus.scrapeInterval":                {Class: Free},
 	"spec.addons[].prometheus.externalLabels":                {Class: Free},
-	"spec.addons[].prometheus.remoteWrite[]":                 {Class: Free},
+	"spec.addons[].prometheus.remoteWrite":                   {Class: Free},
 	"spec.addons[].prometheus.remoteWrite[].url":             {Class: Free},
 	"spec.addons[].prometheus.remoteWrite[].secret":          {Class: Free},
 	"spec.addons[].prometheus.remoteWrite[].auth":            {Class: Free},

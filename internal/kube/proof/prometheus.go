@@ -38,40 +38,45 @@ const (
 // their number.
 func (m Monitoring) WaitTargets(ctx context.Context, c *kube.Client) (int, error) {
 	n := 0
-	err := answer.Poll(ctx, pause, func(ctx context.Context) error {
-		nodes, err := kube.Set(c).CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return kube.APIError(ctx, err, "list the nodes").At(c.Server())
-		}
-		return m.each(ctx, c, m.Prometheus, func(pod string) error {
-			seen, err := m.targets(ctx, c, pod)
-			if err != nil {
-				return err
-			}
-			n = 0
-			for i := range nodes.Items {
-				node := &nodes.Items[i]
-				if !ready(node) {
-					continue
-				}
-				jobs := []string{jobKubelet}
-				if _, ok := node.Labels[controlPlane]; ok {
-					jobs = append(jobs, jobAPIServer)
-				}
-				for _, job := range jobs {
-					n++
-					if err := seen.up(job, node.Name, pod, c.Server()); err != nil {
-						return err
-					}
-				}
-			}
-			if n == 0 {
-				return fail.New(fail.NotReady, "no node is Ready").At(c.Server())
-			}
-			return nil
-		})
+	err := answer.Poll(ctx, pause, func(ctx context.Context) (err error) {
+		n, err = m.reads(ctx, c)
+		return err
 	})
 	return n, err
+}
+
+// reads returns the number of targets that each pod of Prometheus must read, and fail.NotReady until it does.
+func (m Monitoring) reads(ctx context.Context, c *kube.Client) (int, error) {
+	nodes, err := kube.Set(c).CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return 0, kube.APIError(ctx, err, "list the nodes").At(c.Server())
+	}
+	var wanted [][2]string
+	for i := range nodes.Items {
+		node := &nodes.Items[i]
+		if !ready(node) {
+			continue
+		}
+		wanted = append(wanted, [2]string{jobKubelet, node.Name})
+		if _, ok := node.Labels[controlPlane]; ok {
+			wanted = append(wanted, [2]string{jobAPIServer, node.Name})
+		}
+	}
+	if len(wanted) == 0 {
+		return 0, fail.New(fail.NotReady, "no node is Ready").At(c.Server())
+	}
+	return len(wanted), m.each(ctx, c, m.Prometheus, func(pod string) error {
+		seen, err := m.targets(ctx, c, pod)
+		if err != nil {
+			return err
+		}
+		for _, w := range wanted {
+			if err := seen.up(w[0], w[1], pod, c.Server()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // targets are targets by job and node.
@@ -112,31 +117,34 @@ const oldAlert = `[{"labels":{"alertname":"NaupegosProbe","severity":"none"},"st
 
 // WaitAlerts waits until each pod of Alertmanager takes an alert and each pod of Prometheus has found all of them, bounded by ctx.
 func (m Monitoring) WaitAlerts(ctx context.Context, c *kube.Client) error {
-	return answer.Poll(ctx, pause, func(ctx context.Context) error {
-		managers := 0
-		err := m.each(ctx, c, m.Alertmanager, func(pod string) error {
-			managers++
-			err := m.proxy(kube.Set(c).CoreV1().RESTClient().Post(), pod, m.AlertmanagerPort).Suffix("api/v2/alerts").SetHeader("Content-Type", "application/json").Body([]byte(oldAlert)).Do(ctx).Error()
-			if err != nil {
-				return fail.Wrap(fail.NotReady, err, "give pod %s an alert", pod).At(c.Server()).Do("look at its log")
-			}
-			return nil
-		})
+	return answer.Poll(ctx, pause, func(ctx context.Context) error { return m.alerts(ctx, c) })
+}
+
+// alerts returns fail.NotReady until alerts are taken.
+func (m Monitoring) alerts(ctx context.Context, c *kube.Client) error {
+	managers := 0
+	err := m.each(ctx, c, m.Alertmanager, func(pod string) error {
+		managers++
+		err := m.proxy(kube.Set(c).CoreV1().RESTClient().Post(), pod, m.AlertmanagerPort).Suffix("api/v2/alerts").SetHeader("Content-Type", "application/json").Body([]byte(oldAlert)).Do(ctx).Error()
 		if err != nil {
+			return fail.Wrap(fail.NotReady, err, "give pod %s an alert", pod).At(c.Server()).Do("look at its log")
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return m.each(ctx, c, m.Prometheus, func(pod string) error {
+		var got struct {
+			Data struct{ ActiveAlertmanagers []struct{ URL string } }
+		}
+		if err := m.get(ctx, c, pod, "alertmanagers", &got); err != nil {
 			return err
 		}
-		return m.each(ctx, c, m.Prometheus, func(pod string) error {
-			var got struct {
-				Data struct{ ActiveAlertmanagers []struct{ URL string } }
-			}
-			if err := m.get(ctx, c, pod, "alertmanagers", &got); err != nil {
-				return err
-			}
-			if n := len(got.Data.ActiveAlertmanagers); n < managers {
-				return fail.New(fail.NotReady, "pod %s knows %d of %d pods of %s", pod, n, managers, m.Alertmanager).At(c.Server()).Do("look at its log")
-			}
-			return nil
-		})
+		if n := len(got.Data.ActiveAlertmanagers); n < managers {
+			return fail.New(fail.NotReady, "pod %s knows %d of %d pods of %s", pod, n, managers, m.Alertmanager).At(c.Server()).Do("look at its log")
+		}
+		return nil
 	})
 }
 

@@ -163,14 +163,14 @@ func TestMonitoring(t *testing.T) {
 		"read what pod b says":                                 "not JSON",
 	} {
 		answers[fmt.Sprintf(proxy, "b", "9090", "v1/targets")] = seen
-		_, err := m.WaitTargets(soon(t), client(t, answers))
+		_, err := m.reads(t.Context(), client(t, answers))
 		testkit.Fails(t, err, fail.NotReady, want)
 	}
 	answers[fmt.Sprintf(proxy, "a", "9090", "v1/alertmanagers")] = `{"data":{"activeAlertmanagers":[{"url":"http://a"}]}}`
-	testkit.Fails(t, m.WaitAlerts(soon(t), client(t, answers)), fail.NotReady, "pod a knows 1 of 2 pods of alertmanager")
+	testkit.Fails(t, m.alerts(t.Context(), client(t, answers)), fail.NotReady, "pod a knows 1 of 2 pods of alertmanager")
 	delete(answers, fmt.Sprintf(proxy, "b", "9093", "v2/alerts"))
-	testkit.Fails(t, m.WaitAlerts(soon(t), client(t, answers)), fail.NotReady, "give pod b an alert")
+	testkit.Fails(t, m.alerts(t.Context(), client(t, answers)), fail.NotReady, "give pod b an alert")
 	answers[pods] = `{"kind":"PodList","apiVersion":"v1","items":[]}`
-	_, err := m.WaitTargets(soon(t), client(t, answers))
+	_, err := m.reads(t.Context(), client(t, answers))
 	testkit.Fails(t, err, fail.NotReady, "prometheus has no pods")
 }
