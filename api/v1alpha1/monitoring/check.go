@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/naupegos/naupegos/api/strict"
 )
@@ -30,6 +31,7 @@ func (p *Prometheus) Check(r *strict.Findings, field string, web WebAddress) {
 	checkSize(r, field+".memory", p.Memory, "128Mi")
 	if s := p.Storage; s != nil {
 		checkSize(r, field+".storage.size", s.Size, "1Gi")
+		checkName(r, field+".storage.storageClass", s.StorageClass, "a StorageClass")
 	}
 	if p.ScrapeInterval.Duration > longestInterval {
 		r.Add(field+".scrapeInterval", p.ScrapeInterval.String()+" is longer than 2m", "")
@@ -37,7 +39,9 @@ func (p *Prometheus) Check(r *strict.Findings, field string, web WebAddress) {
 	checkLabels(r, field+".externalLabels", p.ExternalLabels, "cluster", "replica") // those that Naupegos sets
 	for i, w := range p.RemoteWrite {
 		web(r, strict.Item(field+".remoteWrite", i)+".url", w.URL, "https://metrics.example.org/api/v1/push", "a server of metrics")
+		checkName(r, strict.Item(field+".remoteWrite", i)+".secret", w.Secret, "a Secret")
 	}
+	checkName(r, field+".alertmanagerSecret", p.AlertmanagerSecret, "a Secret")
 	if p.AlertmanagerSecret != "" && len(p.Receivers) > 0 {
 		r.Add(field+".alertmanagerSecret", "is a configuration of its own, and receivers are given too", "give one of them", field+".receivers")
 	}
@@ -52,6 +56,8 @@ func (p *Prometheus) Check(r *strict.Findings, field string, web WebAddress) {
 
 func (v AlertReceiver) check(r *strict.Findings, at string, web WebAddress) {
 	checkLabels(r, at+".match", v.Match)
+	checkName(r, at+".name", v.Name, "a receiver")
+	checkName(r, at+".secret", v.Secret, "a Secret")
 	web(r, at+".url", v.URL, "https://hook.example.org/alerts", "a webhook")
 	for _, f := range []struct {
 		key, kind string
@@ -99,6 +105,13 @@ func checkLabels(r *strict.Findings, field string, labels map[string]string, res
 		case len(labels[name]) > 200 || strings.ContainsFunc(labels[name], func(c rune) bool { return !unicode.IsPrint(c) }):
 			r.Add(at, strict.Quote(labels[name])+" is not the value of a label", "take at most 200 printable characters")
 		}
+	}
+}
+
+// checkName requires the name of an object, unless it is empty.
+func checkName(r *strict.Findings, at, name, what string) {
+	if name != "" && len(validation.IsDNS1123Subdomain(name)) > 0 {
+		r.Add(at, strict.Quote(name)+" is not the name of "+what, "write it in lower case, with digits, - and .")
 	}
 }
 

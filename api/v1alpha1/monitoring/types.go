@@ -23,7 +23,7 @@ type Prometheus struct {
 	// Where Alertmanager sends alerts. Left out: nowhere.
 	Receivers []AlertReceiver `json:"receivers,omitempty" yaml:"receivers,omitempty" jsonschema:"maxItems=50"`
 	// Secret of the namespace prometheus with a configuration of Alertmanager of your own, instead of receivers, in the key alertmanager.yml.
-	AlertmanagerSecret string `json:"alertmanagerSecret,omitempty" yaml:"alertmanagerSecret,omitempty" jsonschema:"maxLength=253,pattern=^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$"`
+	AlertmanagerSecret string `json:"alertmanagerSecret,omitempty" yaml:"alertmanagerSecret,omitempty" jsonschema:"maxLength=253,pattern=^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$" host:"none"`
 }
 
 // PrometheusStorage is the volume of one Prometheus.
@@ -39,7 +39,7 @@ type RemoteWrite struct {
 	// Its address, as pods reach it.
 	URL string `json:"url" yaml:"url" jsonschema:"required,maxLength=500" host:"none"`
 	// Secret of the namespace prometheus to sign in with: with the key token, or the keys username and password.
-	Secret string `json:"secret,omitempty" yaml:"secret,omitempty" jsonschema:"maxLength=253,pattern=^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$"`
+	Secret string `json:"secret,omitempty" yaml:"secret,omitempty" jsonschema:"maxLength=253,pattern=^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$" host:"none"`
 	// What the Secret holds: bearer is a token, basic a user name and a password.
 	Auth string `json:"auth,omitempty" yaml:"auth,omitempty" jsonschema:"default=bearer,enum=bearer,enum=basic"`
 }
@@ -51,7 +51,7 @@ type AlertReceiver struct {
 	// What it is: webhook gets JSON, slack also serves Mattermost and Rocket.Chat, teams is a workflow of Microsoft Teams.
 	Kind string `json:"kind" yaml:"kind" jsonschema:"required,enum=webhook,enum=slack,enum=teams,enum=pagerduty,enum=email"`
 	// Secret of the namespace prometheus with the key url (webhook, slack, teams), routingKey (pagerduty) or password (email).
-	Secret string `json:"secret,omitempty" yaml:"secret,omitempty" jsonschema:"maxLength=253,pattern=^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$"`
+	Secret string `json:"secret,omitempty" yaml:"secret,omitempty" jsonschema:"maxLength=253,pattern=^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$" host:"none"`
 	// Address of a webhook that is no secret.
 	URL string `json:"url,omitempty" yaml:"url,omitempty" jsonschema:"maxLength=500" host:"none"`
 	// Channel of slack. Left out: that of the secret address.
