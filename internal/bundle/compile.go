@@ -61,10 +61,6 @@ func (c component) key(g *goTool, files map[string][]byte) (string, error) {
 	for _, t := range c.targets {
 		targets = append(targets, t.name+"="+t.pkg)
 	}
-	var drop []string
-	if c.derive != nil {
-		drop = c.derive.Drop
-	}
 	return cacheKey(struct {
 		Recipe             int
 		Go                 string
@@ -74,7 +70,7 @@ func (c component) key(g *goTool, files map[string][]byte) (string, error) {
 		Targets, DropsFrom []string
 		Files              map[string][]byte
 		Definitions        []string `json:",omitempty"`
-	}{1, g.version, fixedEnv(), c.name, c.version, c.tags, c.ldflags, targets, drop, files, c.definitions})
+	}{1, g.version, fixedEnv(), c.name, c.version, c.tags, c.ldflags, targets, c.derive.Imports(), files, c.definitions})
 }
 
 // prepare writes the recipe into dir, downloads the modules and returns the number of packages to compile.

@@ -17,6 +17,16 @@ import (
 	"github.com/naupegos/naupegos/api/strict"
 )
 
+// maxResolution is the maximum interval of metrics-server. The minimum is that of all durations, 10 s, at which kubelets measure.
+const maxResolution = 5 * time.Minute
+
+// Check reports what is wrong with the settings.
+func (m *MetricsServer) Check(r *strict.Findings, field string) {
+	if m.Resolution.Duration > maxResolution {
+		r.Add(field+".resolution", m.Resolution.String()+" is longer than 5m", "")
+	}
+}
+
 // labelName matches the names of labels of metrics and alerts that every receiver understands.
 var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]{0,99}$`)
 

@@ -1,8 +1,22 @@
-// Package monitoring declares the settings of the addon prometheus in the document, and checks them. It knows neither the document's other settings nor what is
-// made of these. Its types are apart from the document's because they are many.
+// Package monitoring declares the settings of the document's addons that measure: metrics-server, node-exporter, prometheus. It checks what does not depend on the
+// rest of the document, and does not know what is made of the settings.
 package monitoring
 
 import "github.com/naupegos/naupegos/api/strict"
+
+// MetricsServer collects the CPU and memory usage of nodes and pods from the kubelets.
+type MetricsServer struct {
+	// Pods of metrics-server. With 2, metrics stay available while a node is away.
+	Replicas int `json:"replicas,omitempty" yaml:"replicas,omitempty" jsonschema:"default=1,minimum=1,maximum=5"`
+	// Interval between two collections, from 10s to 5m.
+	Resolution strict.Duration `json:"resolution,omitzero" yaml:"resolution,omitempty" jsonschema:"default=15s"`
+}
+
+// NodeExporter serves the metrics of each machine (processors, memory, disks, network) at the machine's own address.
+type NodeExporter struct {
+	// Port on each machine, below the node ports and apart from the ports of Kubernetes.
+	Port int `json:"port,omitempty" yaml:"port,omitempty" jsonschema:"default=9100,minimum=1024,maximum=65535" host:"none"`
+}
 
 // Prometheus collects metrics of the cluster and what runs on it, and sends alerts through Alertmanager.
 type Prometheus struct {

@@ -49,6 +49,14 @@ type Derivation struct {
 	Drop []string
 }
 
+// Imports returns the imports to drop; none of nil.
+func (d *Derivation) Imports() []string {
+	if d == nil {
+		return nil
+	}
+	return d.Drop
+}
+
 // Program is a program with its image. It runs as nobody.
 type Program struct {
 	Image       string

@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
@@ -125,7 +124,8 @@ func (m Monitoring) alerts(ctx context.Context, c *kube.Client) error {
 	managers := 0
 	err := m.each(ctx, c, m.Alertmanager, func(pod string) error {
 		managers++
-		err := m.proxy(kube.Set(c).CoreV1().RESTClient().Post(), pod, m.AlertmanagerPort).Suffix("api/v2/alerts").SetHeader("Content-Type", "application/json").Body([]byte(oldAlert)).Do(ctx).Error()
+		err := kube.Set(c).CoreV1().RESTClient().Post().Namespace(m.Namespace).Resource("pods").SubResource("proxy").Name(pod+":"+m.AlertmanagerPort).Suffix("api/v2/alerts").
+			SetHeader("Content-Type", "application/json").Body([]byte(oldAlert)).Do(ctx).Error()
 		if err != nil {
 			return fail.Wrap(fail.NotReady, err, "give pod %s an alert", pod).At(c.Server()).Do("look at its log")
 		}
@@ -172,7 +172,7 @@ func (m Monitoring) each(ctx context.Context, c *kube.Client, app string, f func
 
 // get asks a pod of Prometheus. args are pairs of a parameter's name and value.
 func (m Monitoring) get(ctx context.Context, c *kube.Client, pod, what string, into any, args ...string) error {
-	r := m.proxy(kube.Set(c).CoreV1().RESTClient().Get(), pod, m.PrometheusPort).Suffix("api/v1/" + what)
+	r := kube.Set(c).CoreV1().RESTClient().Get().Namespace(m.Namespace).Resource("pods").SubResource("proxy").Name(pod + ":" + m.PrometheusPort).Suffix("api/v1/" + what)
 	for i := 0; i < len(args); i += 2 {
 		r = r.Param(args[i], args[i+1])
 	}
@@ -184,11 +184,6 @@ func (m Monitoring) get(ctx context.Context, c *kube.Client, pod, what string, i
 		return fail.Wrap(fail.NotReady, err, "read what pod %s says of its %s", pod, what).At(c.Server())
 	}
 	return nil
-}
-
-// proxy directs a request to a port of a pod, through the API server.
-func (m Monitoring) proxy(r *rest.Request, pod, port string) *rest.Request {
-	return r.Namespace(m.Namespace).Resource("pods").SubResource("proxy").Name(pod + ":" + port)
 }
 
 func ready(node *corev1.Node) bool {
