@@ -1,18 +1,22 @@
 package v1alpha1
 
-import "cmp"
+import (
+	"cmp"
+
+	"github.com/naupegos/naupegos/api/v1alpha1/monitoring"
+)
 
 // Addon is a component that runs in the cluster for its users. Naupegos installs it with the cluster, waits until it works, upgrades it with the
 // cluster, and removes it when it leaves the list.
 type Addon struct {
-	// Which addon: metrics-server provides the resource metrics of nodes and pods (kubectl top, autoscaling of pods); local-path provides volumes in a directory of the node that runs the pod; node-exporter serves the metrics of machines to Prometheus, and kube-state-metrics those of the API's objects; metallb gives Services of type LoadBalancer addresses in the machines' network; snapshot-controller turns VolumeSnapshots into snapshots of CSI drivers; cert-manager issues certificates to workloads, from authorities of your own or by ACME; external-dns publishes the names of Services and Ingresses at name servers that take dynamic updates.
-	Name string `json:"name" yaml:"name" jsonschema:"required,enum=metrics-server,enum=local-path,enum=node-exporter,enum=kube-state-metrics,enum=metallb,enum=snapshot-controller,enum=cert-manager,enum=external-dns"`
+	// Which addon: metrics-server provides the resource metrics of nodes and pods (kubectl top, autoscaling of pods); local-path provides volumes in a directory of the node that runs the pod; node-exporter serves the metrics of machines to Prometheus, and kube-state-metrics those of the API's objects; metallb gives Services of type LoadBalancer addresses in the machines' network; snapshot-controller turns VolumeSnapshots into snapshots of CSI drivers; cert-manager issues certificates to workloads, from authorities of your own or by ACME; external-dns publishes the names of Services and Ingresses at name servers that take dynamic updates; prometheus collects metrics of the cluster and its workloads, and Alertmanager sends alerts.
+	Name string `json:"name" yaml:"name" jsonschema:"required,enum=metrics-server,enum=local-path,enum=node-exporter,enum=kube-state-metrics,enum=metallb,enum=snapshot-controller,enum=cert-manager,enum=external-dns,enum=prometheus"`
 	// Settings of the addon metrics-server.
-	MetricsServer *MetricsServer `json:"metricsServer,omitempty" yaml:"metricsServer,omitempty"`
+	MetricsServer *monitoring.MetricsServer `json:"metricsServer,omitempty" yaml:"metricsServer,omitempty"`
 	// Settings of the addon local-path.
 	LocalPath *LocalPath `json:"localPath,omitempty" yaml:"localPath,omitempty"`
 	// Settings of the addon node-exporter.
-	NodeExporter *NodeExporter `json:"nodeExporter,omitempty" yaml:"nodeExporter,omitempty"`
+	NodeExporter *monitoring.NodeExporter `json:"nodeExporter,omitempty" yaml:"nodeExporter,omitempty"`
 	// Settings of the addon metallb.
 	MetalLB *MetalLB `json:"metallb,omitempty" yaml:"metallb,omitempty"`
 	// Settings of the addon snapshot-controller.
@@ -21,6 +25,8 @@ type Addon struct {
 	CertManager *CertManager `json:"certManager,omitempty" yaml:"certManager,omitempty"`
 	// Settings of the addon external-dns.
 	ExternalDNS *ExternalDNS `json:"externalDNS,omitempty" yaml:"externalDNS,omitempty"`
+	// Settings of the addon prometheus.
+	Prometheus *monitoring.Prometheus `json:"prometheus,omitempty" yaml:"prometheus,omitempty"`
 }
 
 // The addons.
@@ -33,15 +39,8 @@ const (
 	AddonSnapshots        = "snapshot-controller"
 	AddonCertManager      = "cert-manager"
 	AddonExternalDNS      = "external-dns"
+	AddonPrometheus       = "prometheus"
 )
-
-// MetricsServer collects the CPU and memory usage of nodes and pods from the kubelets.
-type MetricsServer struct {
-	// Pods of metrics-server. With 2, metrics stay available while a node is away.
-	Replicas int `json:"replicas,omitempty" yaml:"replicas,omitempty" jsonschema:"default=1,minimum=1,maximum=5"`
-	// Interval between two collections, from 10s to 5m.
-	Resolution Duration `json:"resolution,omitzero" yaml:"resolution,omitempty" jsonschema:"default=15s"`
-}
 
 // LocalPath makes a directory on the node for each PersistentVolumeClaim. Such a volume stays on its node: it is lost with the node, and no other node can use it.
 type LocalPath struct {
@@ -53,12 +52,6 @@ type LocalPath struct {
 	Default *bool `json:"default,omitempty" yaml:"default,omitempty"`
 	// What happens to a volume when its claim is deleted: Delete removes the directory with all data, Retain keeps it.
 	ReclaimPolicy string `json:"reclaimPolicy,omitempty" yaml:"reclaimPolicy,omitempty" jsonschema:"default=Delete,enum=Delete,enum=Retain"`
-}
-
-// NodeExporter serves the metrics of each machine (processors, memory, disks, network) at the machine's own address.
-type NodeExporter struct {
-	// Port on each machine, below the node ports and apart from the ports of Kubernetes.
-	Port int `json:"port,omitempty" yaml:"port,omitempty" jsonschema:"default=9100,minimum=1024,maximum=65535" host:"none"`
 }
 
 // MetalLB gives Services of type LoadBalancer addresses and announces them. Not with provider openstack, whose cloud has load balancers.
@@ -143,7 +136,7 @@ func (c *Cluster) defaultAddons() {
 		switch a := &c.Spec.Addons[i]; a.Name {
 		case AddonMetricsServer:
 			if a.MetricsServer == nil {
-				a.MetricsServer = &MetricsServer{}
+				a.MetricsServer = &monitoring.MetricsServer{}
 			}
 		case AddonSnapshots:
 			if a.SnapshotController == nil {
@@ -167,9 +160,13 @@ func (c *Cluster) defaultAddons() {
 					p.AutoAssign = &yes
 				}
 			}
+		case AddonPrometheus:
+			if a.Prometheus == nil {
+				a.Prometheus = &monitoring.Prometheus{}
+			}
 		case AddonNodeExporter:
 			if a.NodeExporter == nil {
-				a.NodeExporter = &NodeExporter{}
+				a.NodeExporter = &monitoring.NodeExporter{}
 			}
 		case AddonLocalPath:
 			if a.LocalPath == nil {

@@ -7,15 +7,12 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/naupegos/naupegos/api/strict"
+	"github.com/naupegos/naupegos/api/v1alpha1/monitoring"
 )
-
-// maxResolution is the maximum interval of metrics-server. The minimum is that of all durations, 10 s, at which kubelets measure.
-const maxResolution = 5 * time.Minute
 
 // checkAddons checks each addon and its settings.
 func (c *Cluster) checkAddons(r *findings) {
@@ -33,16 +30,14 @@ func (c *Cluster) checkAddons(r *findings) {
 		}{
 			{"metricsServer", AddonMetricsServer, a.MetricsServer != nil}, {"localPath", AddonLocalPath, a.LocalPath != nil}, {"nodeExporter", AddonNodeExporter, a.NodeExporter != nil},
 			{"metallb", AddonMetalLB, a.MetalLB != nil}, {"snapshotController", AddonSnapshots, a.SnapshotController != nil}, {"certManager", AddonCertManager, a.CertManager != nil},
-			{"externalDNS", AddonExternalDNS, a.ExternalDNS != nil},
+			{"externalDNS", AddonExternalDNS, a.ExternalDNS != nil}, {"prometheus", AddonPrometheus, a.Prometheus != nil},
 		} {
 			if s.given && s.of != a.Name {
 				r.Add(field+"."+s.key, "belongs to addon "+s.of, "remove it, or list that addon", field+".name")
 			}
 		}
 		if m := a.MetricsServer; m != nil {
-			if m.Resolution.Duration > maxResolution {
-				r.Add(field+".metricsServer.resolution", m.Resolution.String()+" is longer than 5m", "")
-			}
+			m.Check(r, field+".metricsServer")
 		}
 		if l := a.LocalPath; l != nil {
 			c.checkLocalPath(r, field+".localPath", l)
@@ -55,6 +50,9 @@ func (c *Cluster) checkAddons(r *findings) {
 		}
 		if m := a.CertManager; m != nil {
 			m.check(r, field+".certManager")
+		}
+		if p := a.Prometheus; p != nil {
+			p.Check(r, field+".prometheus", checkWebAddress)
 		}
 		if n := a.NodeExporter; n != nil {
 			c.checkNodeExporter(r, field+".nodeExporter", n)
@@ -69,7 +67,7 @@ var machinePorts = map[int]string{2379: "etcd", 2380: "etcd", 2381: "etcd", 6443
 // The node ports of Services, as the API server has them by default.
 const firstNodePort, lastNodePort = 30000, 32767
 
-func (c *Cluster) checkNodeExporter(r *findings, field string, n *NodeExporter) {
+func (c *Cluster) checkNodeExporter(r *findings, field string, n *monitoring.NodeExporter) {
 	who, taken := machinePorts[n.Port]
 	if n.Port >= firstNodePort && n.Port <= lastNodePort {
 		who, taken = "Services (node ports)", true

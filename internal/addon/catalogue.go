@@ -22,7 +22,7 @@ type Addon struct {
 
 // Workload is a workload that must run for the addon to work.
 type Workload struct {
-	Kind, Name string // "DaemonSet" or "Deployment"
+	Kind, Name string // "DaemonSet", "Deployment" or "StatefulSet"
 	In         string // namespace; empty: Namespace
 }
 

@@ -23,9 +23,11 @@ func siteDocument(t *testing.T, addons string) *v1alpha1.Cluster {
 
 func siteBundle() bundle.Manifest {
 	m := bundle.Manifest{Kubernetes: "v1.37.2", Images: []bundle.Image{{Name: bundle.ImageLocalPath, Ref: bundle.Repository + "/local-path-provisioner:v0.0.30-1"}}}
-	for _, s := range catalogue.Sets() {
-		for _, p := range s.Programs {
-			m.Images = append(m.Images, bundle.Image{Name: p.Image, Ref: bundle.Repository + "/" + p.Image + ":" + s.Tag()})
+	for _, set := range catalogue.Sets() {
+		for _, s := range set.All() {
+			for _, p := range s.Programs {
+				m.Images = append(m.Images, bundle.Image{Name: p.Image, Ref: bundle.Repository + "/" + p.Image + ":" + s.Tag()})
+			}
 		}
 	}
 	return m
@@ -40,12 +42,20 @@ func input(doc *v1alpha1.Cluster, m bundle.Manifest) Input {
 	}}
 }
 
+// prometheusSettings has each setting of the addon prometheus but alertmanagerSecret, and each kind of receiver.
+const prometheusSettings = "{name: prometheus, prometheus: {replicas: 2, retentionDays: 90, storage: {size: 50Gi, storageClass: fast}, memory: 4Gi, scrapeInterval: 1m, externalLabels: {site: 'north $1', team: a}, " +
+	"remoteWrite: [{url: 'https://mimir.example.org/api/v1/push', secret: mimir, auth: basic}, {url: 'https://other.example.org/write', secret: other}, {url: 'http://10.0.0.9:8428/api/v1/write'}], " +
+	"receivers: [{name: hook, kind: webhook, url: 'https://hook.example.org/alerts'}, {name: secret-hook, kind: webhook, secret: hook}, {name: chat, kind: slack, secret: chat, channel: '#alerts', match: {severity: critical, namespace: shop}}, " +
+	"{name: teams, kind: teams, secret: teams}, {name: duty, kind: pagerduty, secret: duty, match: {severity: critical}}, " +
+	"{name: mail, kind: email, secret: mail, email: {to: [ops@example.org, boss@example.org], from: k8s@example.org, server: 'mail.example.org:587', user: k8s}}, " +
+	"{name: plain-mail, kind: email, email: {to: [ops@example.org], from: k8s@example.org, server: 'mail.example.org:25'}}]}}"
+
 // TestSite compares the manifests of each addon, with default settings and with each setting changed.
 func TestSite(t *testing.T) {
 	for name, list := range map[string]string{
 		"defaults": "[{name: metrics-server}, {name: local-path}, {name: node-exporter}, {name: kube-state-metrics}, " +
 			"{name: metallb, metallb: {pools: [{name: services, addresses: [192.168.7.200-192.168.7.220]}]}}, {name: snapshot-controller}, {name: cert-manager}, " +
-			"{name: external-dns, externalDNS: {rfc2136: {server: 10.0.0.53, zones: [example.org], auth: {credentialsFile: /etc/naupegos/tsig}}}}]",
+			"{name: external-dns, externalDNS: {rfc2136: {server: 10.0.0.53, zones: [example.org], auth: {credentialsFile: /etc/naupegos/tsig}}}}, {name: prometheus}]",
 		"settings": "[{name: metrics-server, metricsServer: {replicas: 2, resolution: 1m}}, " +
 			"{name: snapshot-controller, snapshotController: {replicas: 2}}, {name: cert-manager, certManager: {replicas: 3, clusterResourceNamespace: authorities, gatewayAPI: true, " +
 			"dns01: {recursiveNameservers: ['10.0.0.53:53', '[fd00::53]:5353'], only: true}, featureGates: {ValidateCAA: true, NameConstraints: false}}}, " +
@@ -53,7 +63,7 @@ func TestSite(t *testing.T) {
 			"domains: [apps.example.org], policy: sync, ownerID: site-a, sources: [service, gateway-httproute], interval: 5m}}, " +
 			"{name: local-path, localPath: {path: /data/volumes, storageClass: fast, default: false, reclaimPolicy: Retain}}, {name: node-exporter, nodeExporter: {port: 9110}}, " +
 			"{name: metallb, metallb: {pools: [{name: lan, addresses: [192.168.7.0/28, 192.168.8.1-192.168.8.9], autoAssign: false}, {name: routed, addresses: [198.51.100.0/24], advertise: bgp}], " +
-			"peers: [{address: 192.168.7.254, asn: 64500, myASN: 64501}, {address: 192.168.7.253, port: 1179, asn: 4200000000, myASN: 64501}]}}]",
+			"peers: [{address: 192.168.7.254, asn: 64500, myASN: 64501}, {address: 192.168.7.253, port: 1179, asn: 4200000000, myASN: 64501}]}}, " + prometheusSettings + "]",
 	} {
 		doc := siteDocument(t, list)
 		listed := Site(doc)
@@ -124,6 +134,25 @@ func TestKeyOfUpdates(t *testing.T) {
 	in.UpdateKey = func(v1alpha1.RFC2136) (string, string, error) { return "naupegos.", "not base64!", nil }
 	if _, err := RenderSite(in, doc.Spec.Addons[0]); fail.KindOf(err) != fail.Invalid || strings.Contains(err.Error(), "not base64!") || !strings.Contains(err.Error(), "NAME:SECRET") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestPrometheusSecrets: no value of a Secret is in the manifests, each Secret is mounted once and may be missing, and the configuration of one's own is neither rendered nor optional.
+func TestPrometheusSecrets(t *testing.T) {
+	doc := siteDocument(t, "["+prometheusSettings+"]")
+	text := string(testkit.Value(RenderSite(input(doc, siteBundle()), doc.Spec.Addons[0]))(t))
+	for name, n := range map[string]int{"prometheus-extra": 2, "mimir": 2, "other": 2, "hook": 2, "chat": 2, "mail": 2} { // two pods each
+		if got := strings.Count(text, "secret: {secretName: '"+name+"', optional: true}"); got != n {
+			t.Errorf("%d pods mount Secret %s, want %d", got, name, n)
+		}
+	}
+	if strings.Contains(text, "secretName: ''") || strings.Contains(text, "kind: Secret") {
+		t.Error("the manifests have a Secret, or mount one without a name")
+	}
+	doc = siteDocument(t, "[{name: prometheus, prometheus: {alertmanagerSecret: mine}}]")
+	text = string(testkit.Value(RenderSite(input(doc, siteBundle()), doc.Spec.Addons[0]))(t))
+	if strings.Contains(text, "alertmanager.yml: |") || strings.Count(text, "secret: {secretName: 'mine'}") != 1 || strings.Contains(text, "configMap: {name: alertmanager}") {
+		t.Error("Alertmanager does not read the Secret")
 	}
 }
 

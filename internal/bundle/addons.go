@@ -18,7 +18,7 @@ const (
 // addonSet is a set of addons: its compiled programs and its images.
 type addonSet struct {
 	name     string
-	compiled func(recipe) component
+	compiled func(recipe) []component
 	parts    []Component                    // versions of further programs that the component compiles
 	debian   []string                       // Debian packages whose files the images take, with the libraries that they depend on
 	take     func(*debianParts, tree) error // selects the files of these packages; nil: none
@@ -28,40 +28,44 @@ type addonSet struct {
 // addonSets is the table of the sets, sorted by name.
 func addonSets() []addonSet {
 	out := []addonSet{
-		{name: AddonLocalPath, compiled: func(recipe) component { return localPath() }, debian: []string{"busybox-static"}, take: (*debianParts).takeShell, images: localPathImages},
-		{name: AddonOpenStack, compiled: recipe.openstack, parts: sidecars(), debian: storagePackages(), take: (*debianParts).takeStorage, images: recipe.openstackImages},
+		{name: AddonLocalPath, compiled: func(recipe) []component { return []component{localPath()} }, debian: []string{"busybox-static"}, take: (*debianParts).takeShell, images: localPathImages},
+		{name: AddonOpenStack, compiled: func(r recipe) []component { return []component{r.openstack()} }, parts: sidecars(), debian: storagePackages(), take: (*debianParts).takeStorage, images: recipe.openstackImages},
 	}
 	for _, s := range catalogue.Sets() {
-		out = append(out, addonSet{name: s.Name, compiled: func(recipe) component { return compiled(s) },
+		out = append(out, addonSet{name: s.Name, compiled: func(recipe) []component { return compiled(s) },
 			images: func(_ recipe, p programs, d *debianParts) ([]imageSpec, error) { return imagesOf(s, p, d) }})
 	}
 	slices.SortFunc(out, func(a, b addonSet) int { return strings.Compare(a.name, b.name) })
 	return out
 }
 
-func compiled(s catalogue.Set) component {
-	c := component{name: s.Name, version: s.Version, module: s.Module, ldflags: strip + s.LDFlags, definitions: s.Definitions}
-	for _, p := range s.Programs {
-		c.targets = append(c.targets, target{p.File(), p.Package})
+func compiled(s catalogue.Set) (out []component) {
+	for _, s := range s.All() {
+		c := component{name: s.Name, version: s.Version, module: s.Module, tags: s.Tags, ldflags: strip + s.LDFlags, derive: s.Derive, definitions: s.Definitions}
+		for _, p := range s.Programs {
+			c.targets = append(c.targets, target{p.File(), p.Package})
+		}
+		out = append(out, c)
 	}
-	return c
+	return out
 }
 
 // imagesOf returns the images of a set of the catalogue, for all machines.
-func imagesOf(s catalogue.Set, progs programs, d *debianParts) ([]imageSpec, error) {
+func imagesOf(s catalogue.Set, progs programs, d *debianParts) (out []imageSpec, _ error) {
 	b := &imageBuilder{programs: progs}
 	const bin = "/usr/local/bin/"
-	var out []imageSpec
-	for _, p := range s.Programs {
-		i := imageSpec{Name: p.Image, Tag: s.Tag(), Roles: []string{roleControlPlane, roleWorker}, Entry: []string{bin + p.File()}, User: nobody,
-			Files: append(b.at(bin, p.File()), accounts()...)}
-		if p.Root {
-			i.User = ""
+	for _, s := range s.All() {
+		for _, p := range s.Programs {
+			i := imageSpec{Name: p.Image, Tag: s.Tag(), Roles: []string{roleControlPlane, roleWorker}, Entry: []string{bin + p.File()}, User: nobody,
+				Files: append(b.at(bin, p.File()), accounts()...)}
+			if p.Root {
+				i.User = ""
+			}
+			if p.Authorities {
+				i.Files = append(i.Files, imageFile{Path: authoritiesPath, Data: d.authorities, Mode: 0o644})
+			}
+			out = append(out, i)
 		}
-		if p.Authorities {
-			i.Files = append(i.Files, imageFile{Path: authoritiesPath, Data: d.authorities, Mode: 0o644})
-		}
-		out = append(out, i)
 	}
 	return out, b.err
 }
@@ -145,7 +149,7 @@ func (l *Library) extend(ctx context.Context, base *Bundle, o BuildOptions) (*Bu
 		var all []component
 		var parts []Component
 		for _, s := range sets {
-			all = append(all, s.compiled(rec))
+			all = append(all, s.compiled(rec)...)
 			parts = append(parts, s.parts...)
 		}
 		progs, made, err := l.compileAll(ctx, g, all, o.Parallel, a.report)

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/bundle/catalogue"
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
@@ -107,7 +108,7 @@ func TestKeysDependOnEverything(t *testing.T) {
 		"targets": func() (string, error) { d := c; d.targets = d.targets[1:]; return d.key(g, files) },
 		"derive": func() (string, error) {
 			d := c
-			d.derive = &derivation{"main.go", []string{"x"}}
+			d.derive = &catalogue.Derivation{File: "main.go", Drop: []string{"x"}}
 			return d.key(g, files)
 		},
 		"files": func() (string, error) {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/naupegos/naupegos/internal/bundle/catalogue"
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
@@ -60,10 +61,6 @@ func (c component) key(g *goTool, files map[string][]byte) (string, error) {
 	for _, t := range c.targets {
 		targets = append(targets, t.name+"="+t.pkg)
 	}
-	var drop []string
-	if c.derive != nil {
-		drop = c.derive.drop
-	}
 	return cacheKey(struct {
 		Recipe             int
 		Go                 string
@@ -73,7 +70,7 @@ func (c component) key(g *goTool, files map[string][]byte) (string, error) {
 		Targets, DropsFrom []string
 		Files              map[string][]byte
 		Definitions        []string `json:",omitempty"`
-	}{1, g.version, fixedEnv(), c.name, c.version, c.tags, c.ldflags, targets, drop, files, c.definitions})
+	}{1, g.version, fixedEnv(), c.name, c.version, c.tags, c.ldflags, targets, c.derive.Imports(), files, c.definitions})
 }
 
 // prepare writes the recipe into dir, downloads the modules and returns the number of packages to compile.
@@ -113,23 +110,23 @@ func (c component) deriveMain(ctx context.Context, g *goTool, dir string) error 
 	if err := json.Unmarshal([]byte(out), &mod); err != nil {
 		return fail.Wrap(fail.Internal, err, "read the output of go mod download").At(c.name)
 	}
-	src, err := os.ReadFile(filepath.Join(mod.Dir, c.derive.file))
+	src, err := os.ReadFile(filepath.Join(mod.Dir, c.derive.File))
 	if err != nil {
 		return ioError(err, "read main program of "+c.name, mod.Dir)
 	}
-	src, err = c.derive.apply(src)
+	src, err = derived(c.derive, src)
 	if err != nil {
 		return fail.Wrap(fail.Internal, err, "derive main program").At(c.name)
 	}
-	if err := os.WriteFile(filepath.Join(dir, c.derive.file), src, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, c.derive.File), src, 0o644); err != nil {
 		return ioError(err, "write main program of "+c.name, dir)
 	}
 	return nil
 }
 
-// apply removes the import lines of the packages in d.drop: exactly one line each.
-func (d *derivation) apply(src []byte) ([]byte, error) {
-	for _, drop := range d.drop {
+// derived removes the import lines of the packages in d.Drop: exactly one line each.
+func derived(d *catalogue.Derivation, src []byte) ([]byte, error) {
+	for _, drop := range d.Drop {
 		var kept [][]byte
 		for line := range bytes.Lines(src) {
 			if !bytes.HasSuffix(bytes.TrimSpace(line), []byte(drop+`"`)) {

@@ -1,5 +1,7 @@
 package bundle
 
+import "github.com/naupegos/naupegos/internal/bundle/catalogue"
+
 // The images of AddonOpenStack.
 const (
 	ImageOpenStackCCM  = "openstack-cloud-controller-manager"
@@ -21,7 +23,7 @@ func (r recipe) openstack() component {
 		ldflags: strip + " -X " + openstackModule + "/pkg/version.Version=" + r.OpenStack +
 			" -X k8s.io/component-base/version.gitVersion=" + r.OpenStack + " -X main.version=" + r.OpenStack,
 		// The driver's own main program. A file of ours beside it reads Naupegos' data about the machine.
-		derive: &derivation{file: "cmd/cinder-csi-plugin/main.go"},
+		derive: &catalogue.Derivation{File: "cmd/cinder-csi-plugin/main.go"},
 		targets: []target{
 			{ImageOpenStackCCM, openstackModule + "/cmd/openstack-cloud-controller-manager"},
 			{"cinder-csi-plugin", "./cmd/cinder-csi-plugin"},

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/naupegos/naupegos/internal/bundle/catalogue"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/release"
 )
@@ -50,19 +51,13 @@ type component struct {
 	targets []target // what to build
 	tags    string
 	ldflags string
-	derive  *derivation
+	derive  *catalogue.Derivation
 	// definitions are patterns of files with definitions of custom resources: see catalogue.Set. Together they are the file definitions/NAME.yaml.
 	definitions []string
 }
 
 // target is one program. name is the name of its compiled file.
 type target struct{ name, pkg string }
-
-// derivation makes main.go from a file of the module by dropping some of its imports.
-type derivation struct {
-	file string
-	drop []string
-}
 
 const strip = "-s -w"
 
@@ -79,7 +74,7 @@ func (r recipe) components() []component {
 		{name: "flannel", version: r.Flannel, module: "github.com/flannel-io/flannel",
 			ldflags: strip + " -X github.com/flannel-io/flannel/pkg/version.Version=" + r.Flannel,
 			// A cloud's SDK that the module proxy does not serve, and a backend that needs cgo.
-			derive:  &derivation{"main.go", []string{"pkg/backend/tencentvpc", "pkg/backend/udp"}},
+			derive:  &catalogue.Derivation{File: "main.go", Drop: []string{"pkg/backend/tencentvpc", "pkg/backend/udp"}},
 			targets: []target{{"flanneld", "."}}},
 		r.cniPlugins(),
 		r.tools(),

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/bundle/catalogue"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/release"
 )
@@ -15,7 +16,7 @@ func TestRecipes(t *testing.T) {
 		r := recipe{Release: rel}
 		all := r.components()
 		for _, s := range addonSets() {
-			all = append(all, s.compiled(r))
+			all = append(all, s.compiled(r)...)
 		}
 		for _, c := range all {
 			files, err := c.files()
@@ -66,14 +67,14 @@ func TestBuiltName(t *testing.T) {
 }
 
 func TestDerivation(t *testing.T) {
-	d := &derivation{"main.go", []string{"backend/tencentvpc", "backend/udp"}}
+	d := &catalogue.Derivation{File: "main.go", Drop: []string{"backend/tencentvpc", "backend/udp"}}
 	src := "package main\n\nimport (\n\t_ \"x/backend/udp\"\n\t_ \"x/backend/tencentvpc\"\n\t_ \"x/backend/vxlan\"\n)\n"
-	got, err := d.apply([]byte(src))
+	got, err := derived(d, []byte(src))
 	if want := "package main\n\nimport (\n\t_ \"x/backend/vxlan\"\n)\n"; err != nil || string(got) != want {
 		t.Errorf("got %q, %v", got, err)
 	}
 	for _, bad := range []string{"", strings.Replace(src, "udp", "tcp", 1), src + "\t_ \"y/backend/udp\"\n"} {
-		if _, err := d.apply([]byte(bad)); err == nil {
+		if _, err := derived(d, []byte(bad)); err == nil {
 			t.Errorf("accepted %q", bad)
 		}
 	}

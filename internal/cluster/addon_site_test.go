@@ -86,6 +86,21 @@ func TestSiteAddons(t *testing.T) {
 	}
 }
 
+// TestAddonLosesVolumes: a change of an addon that deletes volumes asks for consent, and one that deletes none does not.
+func TestAddonLosesVolumes(t *testing.T) {
+	l := siteLab(t, "[{name: prometheus}]")
+	for want, lost := range map[int][]string{0: nil, 1: {"PersistentVolumeClaim prometheus/prometheus-b"}} {
+		o := l.observed(nil, "demo-cp-1")
+		o.Addons[v1alpha1.AddonPrometheus] = false
+		o.AddonFindings = map[string]objects.Finding{v1alpha1.AddonPrometheus: {Known: true}}
+		o.AddonLoses = map[string][]string{v1alpha1.AddonPrometheus: lost}
+		p := l.mustPlan(o)
+		if n := strings.Count(p, "consent "+addons.ConsentVolumes+" PersistentVolumeClaim prometheus/prometheus-b is deleted with its data"); n != want || !strings.Contains(p, "change  addon/prometheus") {
+			t.Errorf("%d consents, want %d:\n%s", n, want, p)
+		}
+	}
+}
+
 // TestUpdateKey: the key of external-dns comes from its file, and a plan without it is refused before anything begins. The last known key serves while the file is away.
 func TestUpdateKey(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tsig")

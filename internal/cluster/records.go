@@ -117,6 +117,7 @@ func (a *applying) planAddons() {
 		if seen.Known {
 			s.Action, s.Title, s.Reason = plan.Change, "update "+ad.Title, "it is not as the document and the bundle say"
 		}
+		addons.GiveUp(s, a.o.AddonLoses[ad.Name], nil)
 		a.add(stage.Record, s, needs...)
 	}
 	for _, s := range a.o.Surplus {

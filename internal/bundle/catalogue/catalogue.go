@@ -1,4 +1,4 @@
-// Package catalogue lists the sets of addons whose programs come from one module each and whose images hold one program each: what is compiled, and
+// Package catalogue lists the sets of addons that are compiled from modules and whose images hold one program each: what is compiled, and
 // which images are made of it. It knows neither the library of bundles nor the recipes' files.
 package catalogue
 
@@ -11,6 +11,7 @@ const (
 	Snapshots     = "snapshot-controller" // VolumeSnapshots of CSI drivers
 	ExternalDNS   = "external-dns"        // names of Services and Ingresses in DNS
 	CertManager   = "cert-manager"        // certificates for workloads
+	Prometheus    = "prometheus"          // metrics and alerts: Prometheus and Alertmanager
 )
 
 // The images that are not named as their set.
@@ -21,6 +22,7 @@ const (
 	ImageCertManagerSolver     = "cert-manager-acmesolver" // cert-manager itself starts its pods
 	ImageMetalLBController     = "metallb-controller"
 	ImageMetalLBSpeaker        = "metallb-speaker"
+	ImageAlertmanager          = "alertmanager"
 )
 
 // Set is a set of addons.
@@ -30,9 +32,29 @@ type Set struct {
 	Version  string // of the module
 	Revision string // of images with programs of our own, as "-1": raise it when one of them changes on purpose
 	LDFlags  string // further flags of the linker
+	Tags     string // of the build
+	Derive   *Derivation
 	Programs []Program
+	With     []Set // what other modules add to the set; their Name is only their recipe's
 	// Definitions are patterns of files with definitions of custom resources, in the module, or in another module of the build: "MODULE:PATTERN".
 	Definitions []string
+}
+
+// All returns the set and those of the other modules that belong to it.
+func (s Set) All() []Set { return append([]Set{s}, s.With...) }
+
+// Derivation makes a main program from a file of the module, at the same place in the recipe, by dropping some of its imports.
+type Derivation struct {
+	File string
+	Drop []string
+}
+
+// Imports returns the imports to drop; none of nil.
+func (d *Derivation) Imports() []string {
+	if d == nil {
+		return nil
+	}
+	return d.Drop
 }
 
 // Program is a program with its image. It runs as nobody.
@@ -65,6 +87,7 @@ func Sets() []Set {
 		snapshots(),
 		certManager(),
 		externalDNS(),
+		prometheus(),
 	}
 }
 
@@ -110,4 +133,17 @@ func externalDNS() Set {
 	const module, version = "sigs.k8s.io/external-dns", "v0.22.0"
 	return Set{Name: ExternalDNS, Module: module, Version: version, Revision: "-1", LDFlags: " -X " + module + "/pkg/apis/externaldns.Version=" + version,
 		Programs: []Program{{Image: ExternalDNS, Package: "."}}}
+}
+
+// prometheus returns Prometheus with the discovery of Kubernetes' objects, files and HTTP alone, and Alertmanager. The modules have neither's pages: of Prometheus, they
+// are built in by a tag only; of Alertmanager, a file of ours takes the place of the package.
+func prometheus() Set {
+	s := prometheusSet(Prometheus, "github.com/prometheus/prometheus", "v0.313.5", "") // the module of v3.13.5
+	s.Tags, s.LDFlags = "remove_all_sd,enable_kubernetes_sd", " -X github.com/prometheus/common/version.Version=3.13.5"
+	s.Programs[0] = Program{Image: Prometheus, Package: s.Module + "/cmd/prometheus", Authorities: true}
+	a := prometheusSet(ImageAlertmanager, "github.com/prometheus/alertmanager", "v0.33.1", "")
+	a.Revision, a.Derive = "-1", &Derivation{"cmd/alertmanager/main.go", []string{"alertmanager/ui"}}
+	a.Programs[0] = Program{Image: ImageAlertmanager, Package: "./cmd/alertmanager", Authorities: true}
+	s.With = []Set{a}
+	return s
 }

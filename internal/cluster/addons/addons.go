@@ -178,11 +178,7 @@ func (c *Addons) waitAddons(ctx context.Context, client *kube.Client, p plan.Pro
 func waitWorkloads(ctx context.Context, client *kube.Client, a addon.Addon, p plan.Progress) error {
 	for _, w := range a.Workloads {
 		p.Status("waiting for %s", w.Name)
-		wait := client.WaitDeployment
-		if w.Kind == "DaemonSet" {
-			wait = client.WaitDaemonSet
-		}
-		if err := wait(ctx, cmp.Or(w.In, addon.Namespace), w.Name); err != nil {
+		if err := kube.WaitWorkload(ctx, client, w.Kind, cmp.Or(w.In, addon.Namespace), w.Name); err != nil {
 			return err
 		}
 	}

@@ -83,6 +83,8 @@ func (c *Addons) siteWorks(ctx context.Context, a addon.Addon, p plan.Progress) 
 	case addon.NameExternalDNS:
 		p.Status("waiting until the zones were read and changed")
 		return "the zones are as the cluster wants them", proof.WaitPodAnswer(ctx, client, addon.ExternalDNSNamespace, a.Name, addon.ExternalDNSPort, "synced", "published")
+	case addon.NamePrometheus:
+		return prometheusWorks(ctx, client, p)
 	case addon.NameSnapshots:
 		p.Status("waiting for the kinds of snapshots, and for a controller that serves them")
 		if err := proof.WaitKinds(ctx, client, "snapshot.storage.k8s.io/v1", "VolumeSnapshot", "VolumeSnapshotClass", "VolumeSnapshotContent"); err != nil {
@@ -101,6 +103,18 @@ func (c *Addons) siteWorks(ctx context.Context, a addon.Addon, p plan.Progress) 
 		return fmt.Sprintf("a volume after %s", r.Volume.Round(time.Second/10)), err
 	}
 	return "", fail.New(fail.Internal, "addon %q has no proof", a.Name)
+}
+
+// prometheusWorks waits until Prometheus reads every API server and kubelet, and Alertmanager takes alerts.
+func prometheusWorks(ctx context.Context, client *kube.Client, p plan.Progress) (string, error) {
+	at := proof.Monitoring{Namespace: addon.PrometheusNamespace, Prometheus: addon.PrometheusApp, PrometheusPort: addon.PrometheusPort, Alertmanager: addon.AlertmanagerApp, AlertmanagerPort: addon.AlertmanagerPort}
+	p.Status("waiting until API servers and kubelets are read")
+	n, err := at.WaitTargets(ctx, client)
+	if err != nil {
+		return "", err
+	}
+	p.Status("giving Alertmanager an alert")
+	return "metrics of " + words.Count(n, "API server and kubelet", "API servers and kubelets") + ", and Alertmanager takes alerts", at.WaitAlerts(ctx, client)
 }
 
 // poolsApart returns an error if a pool of addresses contains an address of the cluster that is not in the document.
@@ -176,7 +190,7 @@ func (c *Addons) RemoveAddonStep(s observe.SurplusAddon) *plan.Step {
 		step.Consent = ConsentDefinitions
 		step.Details = append(step.Details, d+" is deleted, and these objects with it")
 	}
-	giveUp(step, s.Lost, nil)
+	GiveUp(step, s.Lost, nil)
 	if len(s.Volumes) > 0 {
 		step.Consent = ConsentVolumes
 		for _, v := range s.Volumes {

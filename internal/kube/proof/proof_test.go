@@ -139,3 +139,38 @@ func TestIssueCertificate(t *testing.T) {
 	_, err = IssueCertificate(soon(t), client(t, answers), "cert-manager")
 	testkit.Fails(t, err, fail.NotReady, "(certificates)", "cert-manager-webhook")
 }
+
+// TestMonitoring: every Ready node's kubelet and every control plane's API server must be up in each Prometheus, and errors say what Prometheus reports.
+func TestMonitoring(t *testing.T) {
+	const pods, nodes, proxy = "/api/v1/namespaces/kube-system/pods", "/api/v1/nodes", "/api/v1/namespaces/kube-system/pods/%s:%s/proxy/api/%s"
+	m := Monitoring{Namespace: "kube-system", Prometheus: "prometheus", PrometheusPort: "9090", Alertmanager: "alertmanager", AlertmanagerPort: "9093"}
+	all := `{"data":{"activeTargets":[{"labels":{"node":"n1"},"health":"up"},{"labels":{"node":"n2"},"health":"up"}]}}`
+	answers := map[string]string{pods: twoPods, nodes: `{"kind":"NodeList","apiVersion":"v1","items":[{"metadata":{"name":"n1","labels":{"node-role.kubernetes.io/control-plane":""}},"status":{"conditions":[{"type":"Ready","status":"True"}]}},` +
+		`{"metadata":{"name":"n2"},"status":{"conditions":[{"type":"Ready","status":"True"}]}},{"metadata":{"name":"n3"},"status":{"conditions":[{"type":"Ready","status":"Unknown"}]}}]}`}
+	for _, pod := range []string{"a", "b"} {
+		answers[fmt.Sprintf(proxy, pod, "9090", "v1/targets")] = all
+		answers[fmt.Sprintf(proxy, pod, "9090", "v1/alertmanagers")] = `{"data":{"activeAlertmanagers":[{"url":"http://a"},{"url":"http://b"}]}}`
+		answers[fmt.Sprintf(proxy, pod, "9093", "v2/alerts")] = "{}"
+	}
+	if n, err := m.WaitTargets(t.Context(), client(t, answers)); n != 3 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	testkit.Must(t, m.WaitAlerts(t.Context(), client(t, answers)))
+	for want, seen := range map[string]string{
+		"cannot read the kubelet of node n1: no route to host": `{"data":{"activeTargets":[{"labels":{"node":"n1"},"health":"down","lastError":"no route to host"},{"labels":{"node":"n2"},"health":"up"}]}}`,
+		"has not read the kubelet of node n2":                  `{"data":{"activeTargets":[{"labels":{"node":"n1"},"health":"up"},{"labels":{"node":"n2"},"health":"unknown"}]}}`,
+		"has not found the kubelet of node n2":                 `{"data":{"activeTargets":[{"labels":{"node":"n1"},"health":"up"}]}}`,
+		"read what pod b says":                                 "not JSON",
+	} {
+		answers[fmt.Sprintf(proxy, "b", "9090", "v1/targets")] = seen
+		_, err := m.reads(t.Context(), client(t, answers))
+		testkit.Fails(t, err, fail.NotReady, want)
+	}
+	answers[fmt.Sprintf(proxy, "a", "9090", "v1/alertmanagers")] = `{"data":{"activeAlertmanagers":[{"url":"http://a"}]}}`
+	testkit.Fails(t, m.alerts(t.Context(), client(t, answers)), fail.NotReady, "pod a knows 1 of 2 pods of alertmanager")
+	delete(answers, fmt.Sprintf(proxy, "b", "9093", "v2/alerts"))
+	testkit.Fails(t, m.alerts(t.Context(), client(t, answers)), fail.NotReady, "give pod b an alert")
+	answers[pods] = `{"kind":"PodList","apiVersion":"v1","items":[]}`
+	_, err := m.reads(t.Context(), client(t, answers))
+	testkit.Fails(t, err, fail.NotReady, "prometheus has no pods")
+}
