@@ -33,7 +33,7 @@ func (c *Cluster) checkAddons(r *findings) {
 		}{
 			{"metricsServer", AddonMetricsServer, a.MetricsServer != nil}, {"localPath", AddonLocalPath, a.LocalPath != nil}, {"nodeExporter", AddonNodeExporter, a.NodeExporter != nil},
 			{"metallb", AddonMetalLB, a.MetalLB != nil}, {"snapshotController", AddonSnapshots, a.SnapshotController != nil}, {"certManager", AddonCertManager, a.CertManager != nil},
-			{"externalDNS", AddonExternalDNS, a.ExternalDNS != nil},
+			{"externalDNS", AddonExternalDNS, a.ExternalDNS != nil}, {"descheduler", AddonDescheduler, a.Descheduler != nil},
 		} {
 			if s.given && s.of != a.Name {
 				r.Add(field+"."+s.key, "belongs to addon "+s.of, "remove it, or list that addon", field+".name")
@@ -55,6 +55,9 @@ func (c *Cluster) checkAddons(r *findings) {
 		}
 		if m := a.CertManager; m != nil {
 			m.check(r, field+".certManager")
+		}
+		if d := a.Descheduler; d != nil {
+			d.check(r, field+".descheduler")
 		}
 		if n := a.NodeExporter; n != nil {
 			c.checkNodeExporter(r, field+".nodeExporter", n)

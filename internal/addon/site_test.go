@@ -45,7 +45,7 @@ func TestSite(t *testing.T) {
 	for name, list := range map[string]string{
 		"defaults": "[{name: metrics-server}, {name: local-path}, {name: node-exporter}, {name: kube-state-metrics}, " +
 			"{name: metallb, metallb: {pools: [{name: services, addresses: [192.168.7.200-192.168.7.220]}]}}, {name: snapshot-controller}, {name: cert-manager}, " +
-			"{name: external-dns, externalDNS: {rfc2136: {server: 10.0.0.53, zones: [example.org], auth: {credentialsFile: /etc/naupegos/tsig}}}}]",
+			"{name: external-dns, externalDNS: {rfc2136: {server: 10.0.0.53, zones: [example.org], auth: {credentialsFile: /etc/naupegos/tsig}}}}, {name: descheduler}]",
 		"settings": "[{name: metrics-server, metricsServer: {replicas: 2, resolution: 1m}}, " +
 			"{name: snapshot-controller, snapshotController: {replicas: 2}}, {name: cert-manager, certManager: {replicas: 3, clusterResourceNamespace: authorities, gatewayAPI: true, " +
 			"dns01: {recursiveNameservers: ['10.0.0.53:53', '[fd00::53]:5353'], only: true}, featureGates: {ValidateCAA: true, NameConstraints: false}}}, " +
@@ -53,7 +53,9 @@ func TestSite(t *testing.T) {
 			"domains: [apps.example.org], policy: sync, ownerID: site-a, sources: [service, gateway-httproute], interval: 5m}}, " +
 			"{name: local-path, localPath: {path: /data/volumes, storageClass: fast, default: false, reclaimPolicy: Retain}}, {name: node-exporter, nodeExporter: {port: 9110}}, " +
 			"{name: metallb, metallb: {pools: [{name: lan, addresses: [192.168.7.0/28, 192.168.8.1-192.168.8.9], autoAssign: false}, {name: routed, addresses: [198.51.100.0/24], advertise: bgp}], " +
-			"peers: [{address: 192.168.7.254, asn: 64500, myASN: 64501}, {address: 192.168.7.253, port: 1179, asn: 4200000000, myASN: 64501}]}}]",
+			"peers: [{address: 192.168.7.254, asn: 64500, myASN: 64501}, {address: 192.168.7.253, port: 1179, asn: 4200000000, myASN: 64501}]}}, " +
+			"{name: descheduler, descheduler: {interval: 10m, dryRun: true, policies: [low-node-utilization, topology-spread, pod-life-time], podLifeTime: 168h, softTopologySpread: true, " +
+			"lowNodeUtilization: {cpu: {threshold: 30, target: 70}, pods: {target: 100}}, excludedNamespaces: [databases, batch], minReplicas: 1, evictLocalStorage: true, evictVolumes: true, maxEvictions: 5}}]",
 	} {
 		doc := siteDocument(t, list)
 		listed := Site(doc)
@@ -134,4 +136,42 @@ func checksumOf(t *testing.T, text string) string {
 		t.Fatal("no checksum")
 	}
 	return sum[:32]
+}
+
+// TestDeschedulerIsHarmless: with whichever settings, the descheduler may not delete pods, lets pods be that fit on no other node, and never touches kube-system; control-plane
+// machines take part only if they run ordinary pods.
+func TestDeschedulerIsHarmless(t *testing.T) {
+	render := func(settings string, change func(*v1alpha1.Cluster)) string {
+		t.Helper()
+		doc := siteDocument(t, "[{name: descheduler, descheduler: {"+settings+"}}]")
+		change(doc)
+		return string(testkit.Value(RenderSite(input(doc, siteBundle()), doc.Spec.Addons[0]))(t))
+	}
+	same := func(*v1alpha1.Cluster) {}
+	const outside = `nodeSelector: "!node-role.kubernetes.io/control-plane"`
+	for _, settings := range []string{"", "dryRun: true", "evictLocalStorage: true, evictVolumes: true, minReplicas: 1", "policies: [pod-life-time], podLifeTime: 1h, excludedNamespaces: [kube-system]"} {
+		text := render(settings, same)
+		if !strings.Contains(text, "nodeFit: true") || strings.Count(text, `- "kube-system"`) != 1 || !strings.Contains(text, outside) {
+			t.Errorf("{%s} lacks a protection:\n%s", settings, text)
+		}
+		for _, never := range []string{"delete]", "delete,", "SystemCriticalPods", "DaemonSetPods", "FailedBarePods"} {
+			if strings.Contains(text, never) {
+				t.Errorf("{%s} has %s", settings, never)
+			}
+		}
+		if evicts := strings.Contains(text, "pods/eviction"); evicts == strings.Contains(settings, "dryRun") {
+			t.Errorf("{%s}: the right to evict is %v", settings, evicts)
+		}
+	}
+	for name, change := range map[string]func(*v1alpha1.Cluster){
+		"no workers":  func(c *v1alpha1.Cluster) { c.Spec.Workers = nil },
+		"schedulable": func(c *v1alpha1.Cluster) { c.Spec.ControlPlane.Schedulable = true },
+	} {
+		if strings.Contains(render("", change), outside) {
+			t.Errorf("%s: the control-plane machines are left out", name)
+		}
+	}
+	if checksumOf(t, render("", same))[:16] == checksumOf(t, render("maxEvictions: 21", same))[:16] {
+		t.Error("another policy restarts no pod")
+	}
 }

@@ -38,6 +38,7 @@ func addonSettings(dns nameserver) []addonSetting {
 		{catalogue.MetalLB, ", metallb: {pools: [{name: services, addresses: [10.76.5.200-10.76.5.209]}]}"},
 		{catalogue.Snapshots, ", snapshotController: {replicas: 2}"}, {catalogue.CertManager, ", certManager: {featureGates: {NameConstraints: false}}"},
 		{catalogue.ExternalDNS, fmt.Sprintf(", externalDNS: {rfc2136: {server: 10.76.5.1, port: %d, zones: [%s], auth: {credentialsFile: %s}}, policy: sync, sources: [service]}", dns.port, tsigZone, dns.keyFile)},
+		{catalogue.Descheduler, ", descheduler: {interval: 10s, policies: [duplicates, low-node-utilization], excludedNamespaces: [shop]}"},
 	}
 }
 
@@ -205,5 +206,5 @@ func (r *rig) leavesNothing(t *testing.T, addon string) {
 
 // leftOver reports whether an object is in a namespace that is an addon's alone.
 func leftOver(m metav1.ObjectMeta, addon string) bool {
-	return m.Namespace == map[string]string{catalogue.MetalLB: "metallb-system", catalogue.CertManager: "cert-manager", catalogue.ExternalDNS: "external-dns"}[addon] && m.Namespace != ""
+	return m.Namespace == map[string]string{catalogue.MetalLB: "metallb-system", catalogue.CertManager: "cert-manager", catalogue.ExternalDNS: "external-dns", catalogue.Descheduler: "descheduler"}[addon] && m.Namespace != ""
 }

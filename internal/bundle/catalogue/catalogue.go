@@ -11,6 +11,7 @@ const (
 	Snapshots     = "snapshot-controller" // VolumeSnapshots of CSI drivers
 	ExternalDNS   = "external-dns"        // names of Services and Ingresses in DNS
 	CertManager   = "cert-manager"        // certificates for workloads
+	Descheduler   = "descheduler"         // moves pods to better nodes
 )
 
 // The images that are not named as their set.
@@ -65,6 +66,7 @@ func Sets() []Set {
 		snapshots(),
 		certManager(),
 		externalDNS(),
+		descheduler(),
 	}
 }
 
@@ -110,4 +112,11 @@ func externalDNS() Set {
 	const module, version = "sigs.k8s.io/external-dns", "v0.22.0"
 	return Set{Name: ExternalDNS, Module: module, Version: version, Revision: "-1", LDFlags: " -X " + module + "/pkg/apis/externaldns.Version=" + version,
 		Programs: []Program{{Image: ExternalDNS, Package: "."}}}
+}
+
+// descheduler returns the descheduler. It finds its own minor version in a version with a date only, and warns in each log otherwise.
+func descheduler() Set {
+	const module, version = "sigs.k8s.io/descheduler", "v0.36.0"
+	return Set{Name: Descheduler, Module: module, Version: version, LDFlags: " -X " + module + "/pkg/version.version=v19700101-" + version,
+		Programs: []Program{{Image: Descheduler, Package: module + "/cmd/descheduler"}}}
 }

@@ -83,6 +83,10 @@ func (c *Addons) siteWorks(ctx context.Context, a addon.Addon, p plan.Progress) 
 	case addon.NameExternalDNS:
 		p.Status("waiting until the zones were read and changed")
 		return "the zones are as the cluster wants them", proof.WaitPodAnswer(ctx, client, addon.ExternalDNSNamespace, a.Name, addon.ExternalDNSPort, "synced", "published")
+	case addon.NameDescheduler:
+		p.Status("waiting until a round through the nodes has ended")
+		r, err := proof.WaitRounds(ctx, client, addon.DeschedulerNamespace, a.Name, addon.DeschedulerPort)
+		return fmt.Sprintf("%s, %s evicted, %d evictions refused", words.Count(r.Ended, "round", "rounds"), words.Count(r.Evicted, "pod", "pods"), r.Refused), err
 	case addon.NameSnapshots:
 		p.Status("waiting for the kinds of snapshots, and for a controller that serves them")
 		if err := proof.WaitKinds(ctx, client, "snapshot.storage.k8s.io/v1", "VolumeSnapshot", "VolumeSnapshotClass", "VolumeSnapshotContent"); err != nil {

@@ -139,3 +139,32 @@ func TestIssueCertificate(t *testing.T) {
 	_, err = IssueCertificate(soon(t), client(t, answers), "cert-manager")
 	testkit.Fails(t, err, fail.NotReady, "(certificates)", "cert-manager-webhook")
 }
+
+// TestRounds: a round counts once the metrics have it; the failure of a policy in the last one is shown, that of an earlier one is not.
+func TestRounds(t *testing.T) {
+	const pods, metrics, log = "/api/v1/namespaces/kube-system/pods", "/api/v1/namespaces/kube-system/pods/https:b:10258/proxy/metrics", "/api/v1/namespaces/kube-system/pods/b/log"
+	const ended = "I1130 12:00:01.000000       1 descheduler.go:200] \"Number of evictions/requests\" totalEvicted=0 evictionRequests=0\n"
+	const broken = "E1130 12:00:00.000000       1 descheduler.go:250] \"running balance extension point failed with error\" err=\"no usage\" profile=\"naupegos\"\n"
+	ask := func(ctx context.Context, answers map[string]string) (Rounds, error) {
+		answers[pods] = twoPods
+		return WaitRounds(ctx, client(t, answers), "kube-system", "descheduler", "10258")
+	}
+	const counters = `# TYPE descheduler_loop_duration_seconds histogram
+descheduler_loop_duration_seconds_bucket{le="0.01"} 1
+descheduler_loop_duration_seconds_count 3
+descheduler_pods_evicted_total{namespace="shop",node="n1",profile="naupegos",result="success",strategy="RemoveDuplicates"} 2
+descheduler_pods_evicted_total{namespace="shop",node="n2",profile="naupegos",result="success",strategy="LowNodeUtilization"} 1
+descheduler_pods_evicted_total{namespace="shop",node="n2",profile="naupegos",result="maximum number of evicted pods per round reached",strategy="LowNodeUtilization"} 4
+descheduler_descheduler_loop_duration_seconds_count 9
+`
+	got, err := ask(t.Context(), map[string]string{metrics: counters, log: broken + ended + ended})
+	if want := (Rounds{Ended: 3, Evicted: 3, Refused: 4}); err != nil || got != want {
+		t.Errorf("%+v, %v", got, err)
+	}
+	_, err = ask(soon(t), map[string]string{metrics: counters, log: ended + broken + ended})
+	testkit.Fails(t, err, fail.NotReady, "the last round of pod b failed: E1130", `err="no usage"`, "kubectl logs -n kube-system deployment/descheduler")
+	_, err = ask(soon(t), map[string]string{metrics: "descheduler_loop_duration_seconds_count 0\n"})
+	testkit.Fails(t, err, fail.NotReady, "pod b has not ended a round yet")
+	_, err = ask(soon(t), map[string]string{})
+	testkit.Fails(t, err, fail.NotReady, "read the metrics of pod b at port 10258")
+}
