@@ -34,6 +34,7 @@ func (c *Cluster) checkAddons(r *findings) {
 			{"metricsServer", AddonMetricsServer, a.MetricsServer != nil}, {"localPath", AddonLocalPath, a.LocalPath != nil}, {"nodeExporter", AddonNodeExporter, a.NodeExporter != nil},
 			{"metallb", AddonMetalLB, a.MetalLB != nil}, {"snapshotController", AddonSnapshots, a.SnapshotController != nil}, {"certManager", AddonCertManager, a.CertManager != nil},
 			{"externalDNS", AddonExternalDNS, a.ExternalDNS != nil}, {"descheduler", AddonDescheduler, a.Descheduler != nil},
+			{"nodeProblemDetector", AddonNodeProblems, a.NodeProblemDetector != nil},
 		} {
 			if s.given && s.of != a.Name {
 				r.Add(field+"."+s.key, "belongs to addon "+s.of, "remove it, or list that addon", field+".name")
@@ -55,6 +56,9 @@ func (c *Cluster) checkAddons(r *findings) {
 		}
 		if m := a.CertManager; m != nil {
 			m.check(r, field+".certManager")
+		}
+		if n := a.NodeProblemDetector; n != nil {
+			checkChoices(r, field+".nodeProblemDetector.monitors", "a monitor", n.Monitors, NodeMonitors)
 		}
 		if d := a.Descheduler; d != nil {
 			d.check(r, field+".descheduler")

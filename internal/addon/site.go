@@ -25,6 +25,7 @@ const (
 	NameCertManager      = v1alpha1.AddonCertManager
 	NameExternalDNS      = v1alpha1.AddonExternalDNS
 	NameDescheduler      = v1alpha1.AddonDescheduler
+	NameNodeProblems     = v1alpha1.AddonNodeProblems
 )
 
 // metalLBNamespace is the namespace of the addon metallb, whose controller reads and writes Secrets.
@@ -67,6 +68,8 @@ var (
 	externalDNSManifest string
 	//go:embed manifests/descheduler.yaml
 	deschedulerManifest string
+	//go:embed manifests/node-problem-detector.yaml
+	nodeProblemsManifest string
 )
 
 // Site lists the addons of a document in the document's order, without their manifests.
@@ -98,6 +101,9 @@ func Site(doc *v1alpha1.Cluster) []Addon {
 		case v1alpha1.AddonDescheduler:
 			out = append(out, Addon{Name: a.Name, Title: "moves of pods to better nodes (descheduler)", Reason: "it evicts pods that would run better on other nodes",
 				Workloads: []Workload{{"Deployment", a.Name, DeschedulerNamespace}}})
+		case v1alpha1.AddonNodeProblems:
+			out = append(out, Addon{Name: a.Name, Title: "problems of machines as conditions of nodes (node-problem-detector)", Reason: "it reports what the machines' kernels log",
+				Workloads: []Workload{{Kind: "DaemonSet", Name: a.Name}}})
 		case v1alpha1.AddonKubeStateMetrics:
 			out = append(out, Addon{Name: a.Name, Title: "metrics of the API's objects (kube-state-metrics)", Reason: "Prometheus reads the state of workloads from it",
 				Workloads: []Workload{{Kind: "Deployment", Name: a.Name}}})
@@ -122,7 +128,7 @@ type Input struct {
 // renderers render the addons of documents by name.
 var renderers = map[string]func(Input, v1alpha1.Addon) ([]byte, error){
 	NameMetricsServer: metricsServer, NameLocalPath: localPath, NameNodeExporter: nodeExporter, NameKubeStateMetrics: kubeStateMetrics, NameMetalLB: metalLB,
-	NameSnapshots: snapshots, NameCertManager: certManager, NameExternalDNS: externalDNS, NameDescheduler: descheduler,
+	NameSnapshots: snapshots, NameCertManager: certManager, NameExternalDNS: externalDNS, NameDescheduler: descheduler, NameNodeProblems: nodeProblems,
 }
 
 // RenderSite renders one addon of a document with the images of a bundle. It returns fail.NotFound if the bundle lacks an image.

@@ -40,7 +40,7 @@ func addonSets() []addonSet {
 }
 
 func compiled(s catalogue.Set) component {
-	c := component{name: s.Name, version: s.Version, module: s.Module, ldflags: strip + s.LDFlags, definitions: s.Definitions}
+	c := component{name: s.Name, version: s.Version, module: s.Module, tags: s.Tags, ldflags: strip + s.LDFlags, definitions: s.Definitions}
 	for _, p := range s.Programs {
 		c.targets = append(c.targets, target{p.File(), p.Package})
 	}

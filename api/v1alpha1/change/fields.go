@@ -231,6 +231,8 @@ var fields = Rules{
 	"spec.addons[].descheduler.evictLocalStorage":                   {Class: Free},
 	"spec.addons[].descheduler.evictVolumes":                        {Class: Free},
 	"spec.addons[].descheduler.maxEvictions":                        {Class: Free},
+	"spec.addons[].nodeProblemDetector":                             {Class: Free},
+	"spec.addons[].nodeProblemDetector.monitors":                    {Class: Free, Say: "conditions of monitors that leave are removed from the nodes"},
 	"spec.addons[].localPath":                                       {Class: Free},
 	"spec.addons[].localPath.path":                                  {Class: Free, Say: "existing volumes stay where they are"},
 	"spec.addons[].localPath.storageClass":                          {Class: Free, Say: "the class of the former name is removed; its volumes stay"},

@@ -168,3 +168,31 @@ descheduler_descheduler_loop_duration_seconds_count 9
 	_, err = ask(soon(t), map[string]string{})
 	testkit.Fails(t, err, fail.NotReady, "read the metrics of pod b at port 10258")
 }
+
+// TestConditions: a condition counts if the pod has set it since it started; one that is true is a finding, not a failure.
+func TestConditions(t *testing.T) {
+	const pods, node = "/api/v1/namespaces/kube-system/pods", "/api/v1/nodes/n1"
+	const one = `{"kind":"PodList","apiVersion":"v1","items":[{"metadata":{"name":"a","namespace":"kube-system"},"spec":{"nodeName":"n1"},` +
+		`"status":{"containerStatuses":[{"name":"c","state":{"running":{"startedAt":"2026-01-01T12:00:00Z"}}}]}},` +
+		`{"metadata":{"name":"old","namespace":"kube-system","deletionTimestamp":"2026-01-01T12:00:00Z"},"spec":{"nodeName":"n2"}}]}`
+	held := func(kind, status, at string) string {
+		return fmt.Sprintf(`{"type":%q,"status":%q,"message":"of sda1","lastHeartbeatTime":%q}`, kind, status, at)
+	}
+	ask := func(ctx context.Context, pod string, conditions ...string) (int, []string, error) {
+		return WaitConditions(ctx, client(t, map[string]string{pods: pod, node: `{"kind":"Node","apiVersion":"v1","metadata":{"name":"n1"},"status":{"conditions":[` + strings.Join(conditions, ",") + `]}}`}),
+			"node-problem-detector", []string{"KernelDeadlock", "ReadonlyFilesystem"})
+	}
+	const since, before = "2026-01-01T12:00:00Z", "2026-01-01T11:59:59Z"
+	n, problems, err := ask(t.Context(), one, held("KernelDeadlock", "False", since), held("ReadonlyFilesystem", "True", since))
+	if n != 1 || err != nil || strings.Join(problems, "|") != "ReadonlyFilesystem on n1 (of sda1)" {
+		t.Errorf("%d nodes, %q, %v", n, problems, err)
+	}
+	_, _, err = ask(soon(t), one, held("KernelDeadlock", "False", since), held("ReadonlyFilesystem", "False", before))
+	testkit.Fails(t, err, fail.NotReady, "pod a has not set the condition ReadonlyFilesystem of node n1 yet", "kubectl logs -n kube-system a")
+	_, _, err = ask(soon(t), one, held("KernelDeadlock", "False", since))
+	testkit.Fails(t, err, fail.NotReady, "has not set the condition ReadonlyFilesystem")
+	_, _, err = ask(soon(t), strings.ReplaceAll(one, "running", "waiting"))
+	testkit.Fails(t, err, fail.NotReady, "pod a on n1 does not run")
+	_, _, err = ask(soon(t), `{"kind":"PodList","apiVersion":"v1","items":[]}`)
+	testkit.Fails(t, err, fail.NotReady, "node-problem-detector has no pods")
+}
