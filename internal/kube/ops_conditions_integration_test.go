@@ -23,7 +23,7 @@ func (o *operations) conditions(t *testing.T) {
 	apply := func(owner string) {
 		t.Helper()
 		_, err := o.c.Apply(t.Context(), []byte("apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: "+name+", namespace: default}\nspec:\n  selector: {matchLabels: {app: "+name+"}}\n  template:\n"+
-			"    metadata: {labels: {app: "+name+", app.kubernetes.io/name: "+name+"}}\n    spec:\n      containers: [{name: c, image: example.org/c:v1}]\n"), ApplyOptions{Addon: owner})
+			"    metadata: {labels: {app: "+name+", app.kubernetes.io/name: "+name+"}}\n    spec:\n      automountServiceAccountToken: false\n      containers: [{name: c, image: example.org/c:v1}]\n"), ApplyOptions{Addon: owner})
 		testkit.Must(t, err)
 		testkit.Must(t, o.c.WaitDaemonSet(short(t, time.Minute), "default", name))
 	}
@@ -45,7 +45,9 @@ func (o *operations) conditions(t *testing.T) {
 		}
 		return n
 	}
-	remove := func(ctx context.Context) error { return RemoveReporter(ctx, o.c, "default", name, []string{"KernelDeadlock", "XfsShutdown"}) }
+	remove := func(ctx context.Context) error {
+		return RemoveReporter(ctx, o.c, "default", name, []string{"KernelDeadlock", "XfsShutdown"})
+	}
 
 	apply("theirs")
 	report()
