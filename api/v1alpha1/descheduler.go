@@ -3,7 +3,6 @@ package v1alpha1
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -70,7 +69,7 @@ func (d *Descheduler) defaults() {
 }
 
 func (d *Descheduler) check(r *findings, field string) {
-	checkChoices(r, field+".policies", "a policy", d.Policies, deschedulerPolicies)
+	r.Choices(field+".policies", "a policy", d.Policies, deschedulerPolicies)
 	age := d.PodLifeTime.Duration
 	for _, s := range []struct {
 		key, policy string
@@ -92,18 +91,6 @@ func (d *Descheduler) check(r *findings, field string) {
 	for i, n := range d.ExcludedNamespaces {
 		if len(validation.IsDNS1123Label(n)) > 0 {
 			r.Add(strict.Item(field+".excludedNamespaces", i), strict.Quote(n)+" is not the name of a namespace", "write it in lower case, with digits and -")
-		}
-	}
-}
-
-// checkChoices requires that each text is one of the known ones, and that none is there twice.
-func checkChoices(r *findings, field, what string, list, known []string) {
-	for i, s := range list {
-		switch {
-		case !slices.Contains(known, s):
-			r.Add(strict.Item(field, i), strict.Quote(s)+" is not "+what, "use "+strings.Join(known, ", "))
-		case slices.Contains(list[:i], s):
-			r.Add(strict.Item(field, i), s+" is already listed", "keep one of them")
 		}
 	}
 }

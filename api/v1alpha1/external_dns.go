@@ -82,5 +82,5 @@ func checkExternalDNS(r *findings, field string, e *ExternalDNS) {
 			r.Add(where, fmt.Sprintf("%s is in none of the zones", d), "list its zone, or remove it", at+".zones")
 		}
 	}
-	checkChoices(r, field+".sources", "a source", e.Sources, externalDNSSources)
+	r.Choices(field+".sources", "a source", e.Sources, externalDNSSources)
 }

@@ -58,7 +58,7 @@ func (c *Cluster) checkAddons(r *findings) {
 			m.check(r, field+".certManager")
 		}
 		if n := a.NodeProblemDetector; n != nil {
-			checkChoices(r, field+".nodeProblemDetector.monitors", "a monitor", n.Monitors, NodeMonitors)
+			r.Choices(field+".nodeProblemDetector.monitors", "a monitor", n.Monitors, NodeMonitors)
 		}
 		if d := a.Descheduler; d != nil {
 			d.check(r, field+".descheduler")
