@@ -2,6 +2,7 @@ package strict
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -85,6 +86,18 @@ func (r *Findings) Add(field, problem, hint string, dependsOn ...string) {
 		}
 	}
 	r.AddAt(r.Place(field), field, problem, hint)
+}
+
+// Choices reports texts of a list that are not among the known ones, or there twice. what is one of them: "a policy".
+func (r *Findings) Choices(field, what string, list, known []string) {
+	for i, s := range list {
+		switch {
+		case !slices.Contains(known, s):
+			r.Add(Item(field, i), Quote(s)+" is not "+what, "use "+strings.Join(known, ", "))
+		case slices.Contains(list[:i], s):
+			r.Add(Item(field, i), s+" is already listed", "keep one of them")
+		}
+	}
 }
 
 // AddAt reports a field at a given position, even if it is reported already.

@@ -4,13 +4,14 @@ import (
 	"cmp"
 
 	"github.com/naupegos/naupegos/api/v1alpha1/monitoring"
+	"slices"
 )
 
 // Addon is a component that runs in the cluster for its users. Naupegos installs it with the cluster, waits until it works, upgrades it with the
 // cluster, and removes it when it leaves the list.
 type Addon struct {
-	// Which addon: metrics-server provides the resource metrics of nodes and pods (kubectl top, autoscaling of pods); local-path provides volumes in a directory of the node that runs the pod; node-exporter serves the metrics of machines to Prometheus, and kube-state-metrics those of the API's objects; metallb gives Services of type LoadBalancer addresses in the machines' network; snapshot-controller turns VolumeSnapshots into snapshots of CSI drivers; cert-manager issues certificates to workloads, from authorities of your own or by ACME; external-dns publishes the names of Services and Ingresses at name servers that take dynamic updates; prometheus collects metrics of the cluster and its workloads, and Alertmanager sends alerts.
-	Name string `json:"name" yaml:"name" jsonschema:"required,enum=metrics-server,enum=local-path,enum=node-exporter,enum=kube-state-metrics,enum=metallb,enum=snapshot-controller,enum=cert-manager,enum=external-dns,enum=prometheus"`
+	// Which addon: metrics-server provides the resource metrics of nodes and pods (kubectl top, autoscaling of pods); local-path provides volumes in a directory of the node that runs the pod; node-exporter serves the metrics of machines to Prometheus, and kube-state-metrics those of the API's objects; metallb gives Services of type LoadBalancer addresses in the machines' network; snapshot-controller turns VolumeSnapshots into snapshots of CSI drivers; cert-manager issues certificates to workloads, from authorities of your own or by ACME; external-dns publishes the names of Services and Ingresses at name servers that take dynamic updates; prometheus collects metrics of the cluster and its workloads, and Alertmanager sends alerts; descheduler evicts pods that would run better on other nodes; node-problem-detector reports what the kernels of the machines log as conditions and events of nodes.
+	Name string `json:"name" yaml:"name" jsonschema:"required,enum=metrics-server,enum=local-path,enum=node-exporter,enum=kube-state-metrics,enum=metallb,enum=snapshot-controller,enum=cert-manager,enum=external-dns,enum=prometheus,enum=descheduler,enum=node-problem-detector"`
 	// Settings of the addon metrics-server.
 	MetricsServer *monitoring.MetricsServer `json:"metricsServer,omitempty" yaml:"metricsServer,omitempty"`
 	// Settings of the addon local-path.
@@ -27,6 +28,10 @@ type Addon struct {
 	ExternalDNS *ExternalDNS `json:"externalDNS,omitempty" yaml:"externalDNS,omitempty"`
 	// Settings of the addon prometheus.
 	Prometheus *monitoring.Prometheus `json:"prometheus,omitempty" yaml:"prometheus,omitempty"`
+	// Settings of the addon descheduler.
+	Descheduler *Descheduler `json:"descheduler,omitempty" yaml:"descheduler,omitempty"`
+	// Settings of the addon node-problem-detector.
+	NodeProblemDetector *NodeProblemDetector `json:"nodeProblemDetector,omitempty" yaml:"nodeProblemDetector,omitempty"`
 }
 
 // The addons.
@@ -40,6 +45,8 @@ const (
 	AddonCertManager      = "cert-manager"
 	AddonExternalDNS      = "external-dns"
 	AddonPrometheus       = "prometheus"
+	AddonDescheduler      = "descheduler"
+	AddonNodeProblems     = "node-problem-detector"
 )
 
 // LocalPath makes a directory on the node for each PersistentVolumeClaim. Such a volume stays on its node: it is lost with the node, and no other node can use it.
@@ -120,6 +127,15 @@ type CertManagerDNS01 struct {
 	Only bool `json:"only,omitempty" yaml:"only,omitempty" jsonschema:"default=false"`
 }
 
+// NodeProblemDetector reads the kernel's log on each machine.
+type NodeProblemDetector struct {
+	// What it looks for: kernel (processes killed for lack of memory, tasks that hang, lockups, oopses), filesystem (errors, file systems that became read-only or shut down), hardware (errors of memory and other parts). Left out: all.
+	Monitors []string `json:"monitors,omitempty" yaml:"monitors,omitempty" jsonschema:"maxItems=3"`
+}
+
+// NodeMonitors lists the monitors of node-problem-detector.
+var NodeMonitors = []string{"kernel", "filesystem", "hardware"}
+
 // Addon returns the addon of this name with defaults filled in, or nil if the document does not list it.
 func (c *Cluster) Addon(name string) *Addon {
 	for i := range c.Spec.Addons {
@@ -146,6 +162,15 @@ func (c *Cluster) defaultAddons() {
 			if a.CertManager == nil {
 				a.CertManager = &CertManager{}
 			}
+		case AddonNodeProblems:
+			if a.NodeProblemDetector == nil || len(a.NodeProblemDetector.Monitors) == 0 {
+				a.NodeProblemDetector = &NodeProblemDetector{Monitors: slices.Clone(NodeMonitors)}
+			}
+		case AddonDescheduler:
+			if a.Descheduler == nil {
+				a.Descheduler = &Descheduler{}
+			}
+			a.Descheduler.defaults()
 		case AddonExternalDNS:
 			if e := a.ExternalDNS; e != nil {
 				e.OwnerID = cmp.Or(e.OwnerID, c.Metadata.Name)

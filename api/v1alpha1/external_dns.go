@@ -82,13 +82,5 @@ func checkExternalDNS(r *findings, field string, e *ExternalDNS) {
 			r.Add(where, fmt.Sprintf("%s is in none of the zones", d), "list its zone, or remove it", at+".zones")
 		}
 	}
-	for i, s := range e.Sources {
-		where := strict.Item(field+".sources", i)
-		switch {
-		case !slices.Contains(externalDNSSources, s):
-			r.Add(where, strict.Quote(s)+" is not a source", "use "+strings.Join(externalDNSSources, ", "))
-		case slices.Contains(e.Sources[:i], s):
-			r.Add(where, s+" is already listed", "keep one of them")
-		}
-	}
+	r.Choices(field+".sources", "a source", e.Sources, externalDNSSources)
 }

@@ -31,6 +31,8 @@ func (c *Cluster) checkAddons(r *findings) {
 			{"metricsServer", AddonMetricsServer, a.MetricsServer != nil}, {"localPath", AddonLocalPath, a.LocalPath != nil}, {"nodeExporter", AddonNodeExporter, a.NodeExporter != nil},
 			{"metallb", AddonMetalLB, a.MetalLB != nil}, {"snapshotController", AddonSnapshots, a.SnapshotController != nil}, {"certManager", AddonCertManager, a.CertManager != nil},
 			{"externalDNS", AddonExternalDNS, a.ExternalDNS != nil}, {"prometheus", AddonPrometheus, a.Prometheus != nil},
+			{"descheduler", AddonDescheduler, a.Descheduler != nil},
+			{"nodeProblemDetector", AddonNodeProblems, a.NodeProblemDetector != nil},
 		} {
 			if s.given && s.of != a.Name {
 				r.Add(field+"."+s.key, "belongs to addon "+s.of, "remove it, or list that addon", field+".name")
@@ -53,6 +55,12 @@ func (c *Cluster) checkAddons(r *findings) {
 		}
 		if p := a.Prometheus; p != nil {
 			p.Check(r, field+".prometheus", checkWebAddress)
+		}
+		if n := a.NodeProblemDetector; n != nil {
+			r.Choices(field+".nodeProblemDetector.monitors", "a monitor", n.Monitors, NodeMonitors)
+		}
+		if d := a.Descheduler; d != nil {
+			d.check(r, field+".descheduler")
 		}
 		if n := a.NodeExporter; n != nil {
 			c.checkNodeExporter(r, field+".nodeExporter", n)

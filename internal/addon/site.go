@@ -25,6 +25,8 @@ const (
 	NameCertManager      = v1alpha1.AddonCertManager
 	NameExternalDNS      = v1alpha1.AddonExternalDNS
 	NamePrometheus       = v1alpha1.AddonPrometheus
+	NameDescheduler      = v1alpha1.AddonDescheduler
+	NameNodeProblems     = v1alpha1.AddonNodeProblems
 )
 
 // metalLBNamespace is the namespace of the addon metallb, whose controller reads and writes Secrets.
@@ -65,6 +67,10 @@ var (
 	certManagerManifest string
 	//go:embed manifests/external-dns.yaml
 	externalDNSManifest string
+	//go:embed manifests/descheduler.yaml
+	deschedulerManifest string
+	//go:embed manifests/node-problem-detector.yaml
+	nodeProblemsManifest string
 )
 
 // Site lists the addons of a document in the document's order, without their manifests.
@@ -99,6 +105,12 @@ func Site(doc *v1alpha1.Cluster) []Addon {
 				p.Workloads = append(p.Workloads, Workload{"StatefulSet", PrometheusApp + "-" + l, PrometheusNamespace}, Workload{"StatefulSet", AlertmanagerApp + "-" + l, PrometheusNamespace})
 			}
 			out = append(out, p)
+		case v1alpha1.AddonDescheduler:
+			out = append(out, Addon{Name: a.Name, Title: "moves of pods to better nodes (descheduler)", Reason: "it evicts pods that would run better on other nodes",
+				Workloads: []Workload{{"Deployment", a.Name, DeschedulerNamespace}}})
+		case v1alpha1.AddonNodeProblems:
+			out = append(out, Addon{Name: a.Name, Title: "problems of machines as conditions of nodes (node-problem-detector)", Reason: "it reports what the machines' kernels log",
+				Workloads: []Workload{{Kind: "DaemonSet", Name: a.Name}}})
 		case v1alpha1.AddonKubeStateMetrics:
 			out = append(out, Addon{Name: a.Name, Title: "metrics of the API's objects (kube-state-metrics)", Reason: "Prometheus reads the state of workloads from it",
 				Workloads: []Workload{{Kind: "Deployment", Name: a.Name}}})
@@ -124,6 +136,7 @@ type Input struct {
 var renderers = map[string]func(Input, v1alpha1.Addon) ([]byte, error){
 	NameMetricsServer: metricsServer, NameLocalPath: localPath, NameNodeExporter: nodeExporter, NameKubeStateMetrics: kubeStateMetrics, NameMetalLB: metalLB,
 	NameSnapshots: snapshots, NameCertManager: certManager, NameExternalDNS: externalDNS, NamePrometheus: prometheus,
+	NameDescheduler: descheduler, NameNodeProblems: nodeProblems,
 }
 
 // RenderSite renders one addon of a document with the images of a bundle. It returns fail.NotFound if the bundle lacks an image.

@@ -3,8 +3,13 @@ package addon
 import (
 	"cmp"
 	"encoding/base64"
+	"encoding/json"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/bundle"
@@ -55,7 +60,8 @@ func TestSite(t *testing.T) {
 	for name, list := range map[string]string{
 		"defaults": "[{name: metrics-server}, {name: local-path}, {name: node-exporter}, {name: kube-state-metrics}, " +
 			"{name: metallb, metallb: {pools: [{name: services, addresses: [192.168.7.200-192.168.7.220]}]}}, {name: snapshot-controller}, {name: cert-manager}, " +
-			"{name: external-dns, externalDNS: {rfc2136: {server: 10.0.0.53, zones: [example.org], auth: {credentialsFile: /etc/naupegos/tsig}}}}, {name: prometheus}]",
+			"{name: external-dns, externalDNS: {rfc2136: {server: 10.0.0.53, zones: [example.org], auth: {credentialsFile: /etc/naupegos/tsig}}}}, " +
+			"{name: prometheus}, {name: descheduler}, {name: node-problem-detector}]",
 		"settings": "[{name: metrics-server, metricsServer: {replicas: 2, resolution: 1m}}, " +
 			"{name: snapshot-controller, snapshotController: {replicas: 2}}, {name: cert-manager, certManager: {replicas: 3, clusterResourceNamespace: authorities, gatewayAPI: true, " +
 			"dns01: {recursiveNameservers: ['10.0.0.53:53', '[fd00::53]:5353'], only: true}, featureGates: {ValidateCAA: true, NameConstraints: false}}}, " +
@@ -63,7 +69,10 @@ func TestSite(t *testing.T) {
 			"domains: [apps.example.org], policy: sync, ownerID: site-a, sources: [service, gateway-httproute], interval: 5m}}, " +
 			"{name: local-path, localPath: {path: /data/volumes, storageClass: fast, default: false, reclaimPolicy: Retain}}, {name: node-exporter, nodeExporter: {port: 9110}}, " +
 			"{name: metallb, metallb: {pools: [{name: lan, addresses: [192.168.7.0/28, 192.168.8.1-192.168.8.9], autoAssign: false}, {name: routed, addresses: [198.51.100.0/24], advertise: bgp}], " +
-			"peers: [{address: 192.168.7.254, asn: 64500, myASN: 64501}, {address: 192.168.7.253, port: 1179, asn: 4200000000, myASN: 64501}]}}, " + prometheusSettings + "]",
+			"peers: [{address: 192.168.7.254, asn: 64500, myASN: 64501}, {address: 192.168.7.253, port: 1179, asn: 4200000000, myASN: 64501}]}}, " + prometheusSettings + ", " +
+			"{name: descheduler, descheduler: {interval: 10m, dryRun: true, policies: [low-node-utilization, topology-spread, pod-life-time], podLifeTime: 168h, softTopologySpread: true, " +
+			"lowNodeUtilization: {cpu: {threshold: 30, target: 70}, pods: {target: 100}}, excludedNamespaces: [databases, batch], minReplicas: 1, evictLocalStorage: true, evictVolumes: true, maxEvictions: 5}}, " +
+			"{name: node-problem-detector, nodeProblemDetector: {monitors: [hardware, filesystem]}}]",
 	} {
 		doc := siteDocument(t, list)
 		listed := Site(doc)
@@ -163,4 +172,104 @@ func checksumOf(t *testing.T, text string) string {
 		t.Fatal("no checksum")
 	}
 	return sum[:32]
+}
+
+// TestDeschedulerIsHarmless: with whichever settings, the descheduler may not delete pods, lets pods be that fit on no other node, and never touches kube-system; control-plane
+// machines take part only if they run ordinary pods.
+func TestDeschedulerIsHarmless(t *testing.T) {
+	render := func(settings string, change func(*v1alpha1.Cluster)) string {
+		t.Helper()
+		doc := siteDocument(t, "[{name: descheduler, descheduler: {"+settings+"}}]")
+		change(doc)
+		return string(testkit.Value(RenderSite(input(doc, siteBundle()), doc.Spec.Addons[0]))(t))
+	}
+	same := func(*v1alpha1.Cluster) {}
+	const outside = `nodeSelector: "!node-role.kubernetes.io/control-plane"`
+	for _, settings := range []string{"", "dryRun: true", "evictLocalStorage: true, evictVolumes: true, minReplicas: 1", "policies: [pod-life-time], podLifeTime: 1h, excludedNamespaces: [kube-system]"} {
+		text := render(settings, same)
+		if !strings.Contains(text, "nodeFit: true") || strings.Count(text, `- "kube-system"`) != 1 || !strings.Contains(text, outside) {
+			t.Errorf("{%s} lacks a protection:\n%s", settings, text)
+		}
+		for _, never := range []string{"delete]", "delete,", "SystemCriticalPods", "DaemonSetPods", "FailedBarePods"} {
+			if strings.Contains(text, never) {
+				t.Errorf("{%s} has %s", settings, never)
+			}
+		}
+		if evicts := strings.Contains(text, "pods/eviction"); evicts == strings.Contains(settings, "dryRun") {
+			t.Errorf("{%s}: the right to evict is %v", settings, evicts)
+		}
+	}
+	for name, change := range map[string]func(*v1alpha1.Cluster){
+		"no workers":  func(c *v1alpha1.Cluster) { c.Spec.Workers = nil },
+		"schedulable": func(c *v1alpha1.Cluster) { c.Spec.ControlPlane.Schedulable = true },
+	} {
+		if strings.Contains(render("", change), outside) {
+			t.Errorf("%s: the control-plane machines are left out", name)
+		}
+	}
+	if checksumOf(t, render("", same))[:16] == checksumOf(t, render("maxEvictions: 21", same))[:16] {
+		t.Error("another policy restarts no pod")
+	}
+}
+
+// TestNodeConditions: the rules of each monitor are JSON with patterns that Go can read, keep the conditions that the proof waits for, and match what Linux logs.
+func TestNodeConditions(t *testing.T) {
+	said := map[string]string{ // from the sources of Linux 6.12
+		"INFO: task kworker/u8:1:42 blocked for more than 120 seconds.":                                                                                              "TaskHung",
+		"INFO: task containerd-shim:4242 blocked for more than 120 seconds.":                                                                                         "RuntimeHung",
+		"Memory cgroup out of memory: Killed process 71 (stress ng) total-vm:1024kB, anon-rss:4kB, file-rss:0kB, shmem-rss:0kB, UID:0 pgtables:40kB oom_score_adj:0": "OOMKilling",
+		"watchdog: BUG: soft lockup - CPU#1 stuck for 22s! [stress:71]":                                                                                              "SoftLockup",
+		"BUG: kernel NULL pointer dereference, address: 0000000000000010":                                                                                            "KernelOops",
+		"Oops: 0000 [#1] PREEMPT SMP NOPTI":                                                                                                                          "KernelOops",
+		"Oops: general protection fault, probably for non-canonical address 0xdead: 0000 [#1] PREEMPT SMP NOPTI":                                                     "KernelOops",
+		"unregister_netdevice: waiting for eth0 to become free. Usage count = 2":                                                                                     "UnregisterNetDevice",
+		"EXT4-fs (sda1): Remounting filesystem read-only":                                                                                                            "FilesystemIsReadOnly",
+		"XFS (sdb1): Corruption of in-memory data (0x8) detected at xfs_trans_cancel+0x1 (fs/xfs/xfs_trans.c:1097).  Shutting down filesystem.":                      "XfsHasShutdown",
+		"EXT4-fs error (device sda1): ext4_lookup:1785: inode #2: comm ls: deleted inode referenced":                                                                 "Ext4Error",
+		"I/O error, dev sda, sector 2048 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 0":                                                                            "IOError",
+		"{1}[Hardware Error]: event severity: fatal":                                                                                                                 "CperHardwareErrorFatal",
+		"{1}[Hardware Error]: event severity: corrected":                                                                                                             "CperHardwareErrorCorrected",
+		"mce: [Hardware Error]: Machine check events logged":                                                                                                         "MachineCheck",
+		"EDAC MC0: 1 CE memory read error on CPU_SrcID#0_MC#0_Chan#0_DIMM#0":                                                                                         "MemoryReadError",
+		"audit: type=1400 apparmor=\"DENIED\"":                                                                                                                       "",
+		"traps: app[71] general protection fault ip:401000 sp:7ffd error:0 in app[401000+1000]":                                                                      "",
+	}
+	doc := siteDocument(t, "[{name: node-problem-detector}]")
+	objects := testkit.Value(manifest.Parse(testkit.Value(RenderSite(input(doc, siteBundle()), doc.Spec.Addons[0]))(t)))(t)
+	i := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "ConfigMap" })
+	files, _, err := unstructured.NestedStringMap(objects[i].Object, "data")
+	testkit.Must(t, err)
+	var kept []string
+	matched := map[string][]string{}
+	for _, m := range v1alpha1.NodeMonitors {
+		var conf struct {
+			Conditions []struct{ Type string }
+			Rules      []struct{ Type, Condition, Reason, Pattern string }
+		}
+		testkit.Must(t, json.Unmarshal([]byte(files[m+".json"]), &conf))
+		var own []string
+		for _, c := range conf.Conditions {
+			own = append(own, c.Type)
+		}
+		kept = append(kept, own...)
+		for _, r := range conf.Rules {
+			if permanent := r.Type == "permanent"; permanent != slices.Contains(own, r.Condition) || !permanent && r.Type != "temporary" {
+				t.Errorf("%s: rule %s is %s, of condition %q", m, r.Reason, r.Type, r.Condition)
+			}
+			pattern := regexp.MustCompile(r.Pattern + `\z`) // as node-problem-detector does
+			for line := range said {
+				if pattern.MatchString(line) {
+					matched[line] = append(matched[line], r.Reason)
+				}
+			}
+		}
+	}
+	if want := NodeConditions(v1alpha1.NodeMonitors); !slices.Equal(kept, want) {
+		t.Errorf("the rules keep %v, the proof waits for %v", kept, want)
+	}
+	for line, want := range said {
+		if got := matched[line]; want == "" && got != nil || want != "" && !slices.Contains(got, want) {
+			t.Errorf("%q gives %v, want %q", line, got, want)
+		}
+	}
 }

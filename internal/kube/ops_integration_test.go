@@ -40,6 +40,7 @@ func TestOperations(t *testing.T) {
 	t.Run("definitions", o.definitions)
 	t.Run("rollout", o.rollout)
 	t.Run("drain", o.drain)
+	t.Run("conditions", o.conditions)
 	t.Run("smoke", o.smoke)
 	t.Run("token", o.token)
 	t.Run("wrong user", o.wrongUser)

@@ -39,6 +39,8 @@ func addonSettings(dns nameserver) []addonSetting {
 		{catalogue.Snapshots, ", snapshotController: {replicas: 2}"}, {catalogue.CertManager, ", certManager: {featureGates: {NameConstraints: false}}"},
 		{catalogue.ExternalDNS, fmt.Sprintf(", externalDNS: {rfc2136: {server: 10.76.5.1, port: %d, zones: [%s], auth: {credentialsFile: %s}}, policy: sync, sources: [service]}", dns.port, tsigZone, dns.keyFile)},
 		{catalogue.Prometheus, ", prometheus: {scrapeInterval: 10s}"},
+		{catalogue.Descheduler, ", descheduler: {interval: 10s, policies: [duplicates, low-node-utilization], excludedNamespaces: [shop]}"},
+		{catalogue.NodeProblems, ""},
 	}
 }
 
@@ -85,6 +87,7 @@ func TestAddons(t *testing.T) {
 		r.document(cluster)
 		r.apply()
 		r.leavesNothing(t, a.name)
+		r.forgetsProblems(t, a.name)
 	}
 	r.destroy()
 }
@@ -204,7 +207,19 @@ func (r *rig) leavesNothing(t *testing.T, addon string) {
 	})
 }
 
+// forgetsProblems asserts that nodes have the conditions of node-problem-detector until it is removed, and not afterwards.
+func (r *rig) forgetsProblems(t *testing.T, removed string) {
+	t.Helper()
+	for _, n := range testkit.Value(r.clientset(time.Minute).CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}))(t).Items {
+		has := slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == "KernelDeadlock" })
+		if has == (removed == catalogue.NodeProblems) {
+			t.Errorf("after the removal of %s, node %s has the condition KernelDeadlock: %v", removed, n.Name, has)
+		}
+	}
+}
+
 // leftOver reports whether an object is in a namespace that is an addon's alone.
 func leftOver(m metav1.ObjectMeta, addon string) bool {
-	return m.Namespace == map[string]string{catalogue.MetalLB: "metallb-system", catalogue.CertManager: "cert-manager", catalogue.ExternalDNS: "external-dns", catalogue.Prometheus: "prometheus"}[addon] && m.Namespace != ""
+	return m.Namespace == map[string]string{catalogue.MetalLB: "metallb-system", catalogue.CertManager: "cert-manager", catalogue.ExternalDNS: "external-dns", catalogue.Prometheus: "prometheus",
+		catalogue.Descheduler: "descheduler"}[addon] && m.Namespace != ""
 }

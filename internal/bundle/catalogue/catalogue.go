@@ -4,14 +4,16 @@ package catalogue
 
 // The sets, by the names with which users request them in bundles.
 const (
-	MetricsServer = "metrics-server"      // the API metrics.k8s.io: kubectl top, autoscaling of pods
-	NodeExporter  = "node-exporter"       // metrics of machines: Prometheus' exporter
-	KubeState     = "kube-state-metrics"  // metrics of the API's objects
-	MetalLB       = "metallb"             // addresses for Services of type LoadBalancer
-	Snapshots     = "snapshot-controller" // VolumeSnapshots of CSI drivers
-	ExternalDNS   = "external-dns"        // names of Services and Ingresses in DNS
-	CertManager   = "cert-manager"        // certificates for workloads
-	Prometheus    = "prometheus"          // metrics and alerts: Prometheus and Alertmanager
+	MetricsServer = "metrics-server"        // the API metrics.k8s.io: kubectl top, autoscaling of pods
+	NodeExporter  = "node-exporter"         // metrics of machines: Prometheus' exporter
+	KubeState     = "kube-state-metrics"    // metrics of the API's objects
+	MetalLB       = "metallb"               // addresses for Services of type LoadBalancer
+	Snapshots     = "snapshot-controller"   // VolumeSnapshots of CSI drivers
+	ExternalDNS   = "external-dns"          // names of Services and Ingresses in DNS
+	CertManager   = "cert-manager"          // certificates for workloads
+	Prometheus    = "prometheus"            // metrics and alerts: Prometheus and Alertmanager
+	Descheduler   = "descheduler"           // moves pods to better nodes
+	NodeProblems  = "node-problem-detector" // problems that kernels log, as conditions of nodes
 )
 
 // The images that are not named as their set.
@@ -31,8 +33,8 @@ type Set struct {
 	Module   string
 	Version  string // of the module
 	Revision string // of images with programs of our own, as "-1": raise it when one of them changes on purpose
+	Tags     string // of the build, separated by commas
 	LDFlags  string // further flags of the linker
-	Tags     string // of the build
 	Derive   *Derivation
 	Programs []Program
 	With     []Set // what other modules add to the set; their Name is only their recipe's
@@ -88,6 +90,8 @@ func Sets() []Set {
 		certManager(),
 		externalDNS(),
 		prometheus(),
+		descheduler(),
+		nodeProblems(),
 	}
 }
 
@@ -146,4 +150,20 @@ func prometheus() Set {
 	a.Programs[0] = Program{Image: ImageAlertmanager, Package: "./cmd/alertmanager", Authorities: true}
 	s.With = []Set{a}
 	return s
+}
+
+// descheduler returns the descheduler. It finds its own minor version in a version with a date only, and warns in each log otherwise.
+func descheduler() Set {
+	const module, version = "sigs.k8s.io/descheduler", "v0.36.0"
+	return Set{Name: Descheduler, Module: module, Version: version, LDFlags: " -X " + module + "/pkg/version.version=v19700101-" + version,
+		Programs: []Program{{Image: Descheduler, Package: module + "/cmd/descheduler"}}}
+}
+
+// nodeProblems returns node-problem-detector without what needs C libraries, other programs or a cloud: it reads the kernel's log. The journal needs libsystemd.
+func nodeProblems() Set {
+	const module, version = "k8s.io/node-problem-detector", "v1.34.0"
+	return Set{Name: NodeProblems, Module: module, Version: version, LDFlags: " -X " + module + "/pkg/version.version=" + version,
+		Tags: "disable_custom_plugin_monitor,disable_stackdriver_exporter,disable_system_stats_monitor",
+		// Only root may read /dev/kmsg where kernel.dmesg_restrict is set, as on Debian.
+		Programs: []Program{{Image: NodeProblems, Package: module + "/cmd/nodeproblemdetector", Root: true}}}
 }

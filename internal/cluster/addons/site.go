@@ -85,6 +85,12 @@ func (c *Addons) siteWorks(ctx context.Context, a addon.Addon, p plan.Progress) 
 		return "the zones are as the cluster wants them", proof.WaitPodAnswer(ctx, client, addon.ExternalDNSNamespace, a.Name, addon.ExternalDNSPort, "synced", "published")
 	case addon.NamePrometheus:
 		return prometheusWorks(ctx, client, p)
+	case addon.NameDescheduler:
+		p.Status("waiting until a round through the nodes has ended")
+		r, err := proof.WaitRounds(ctx, client, addon.DeschedulerNamespace, a.Name, addon.DeschedulerPort)
+		return fmt.Sprintf("%s, %s evicted, %d evictions refused", words.Count(r.Ended, "round", "rounds"), words.Count(r.Evicted, "pod", "pods"), r.Refused), err
+	case addon.NameNodeProblems:
+		return c.nodeProblemsWork(ctx, client, p)
 	case addon.NameSnapshots:
 		p.Status("waiting for the kinds of snapshots, and for a controller that serves them")
 		if err := proof.WaitKinds(ctx, client, "snapshot.storage.k8s.io/v1", "VolumeSnapshot", "VolumeSnapshotClass", "VolumeSnapshotContent"); err != nil {
@@ -165,6 +171,21 @@ func (c *Addons) metalLBWorks(ctx context.Context, client *kube.Client, p plan.P
 	return fmt.Sprintf("address %s after %s, asked from %s", r.Address, r.LoadBalancer.Round(time.Second/10), r.Asked), err
 }
 
+// nodeProblemsWork waits until each node has the conditions of the monitors, and removes those of monitors that the document no longer has.
+func (c *Addons) nodeProblemsWork(ctx context.Context, client *kube.Client, p plan.Progress) (string, error) {
+	wanted := addon.NodeConditions(c.Doc.Addon(addon.NameNodeProblems).NodeProblemDetector.Monitors)
+	p.Status("waiting for conditions of each node")
+	n, problems, err := proof.WaitConditions(ctx, client, addon.NameNodeProblems, wanted)
+	if err != nil {
+		return "", err
+	}
+	former := slices.DeleteFunc(addon.NodeConditions(v1alpha1.NodeMonitors), func(t string) bool { return slices.Contains(wanted, t) })
+	if err := kube.DropConditions(ctx, client, former); err != nil {
+		return "", err
+	}
+	return strings.Join(append([]string{"conditions of " + words.Count(n, "node", "nodes")}, problems...), "; "), nil
+}
+
 // RemoveAddonStep removes an addon that the document no longer lists.
 func (c *Addons) RemoveAddonStep(s observe.SurplusAddon) *plan.Step {
 	step := &plan.Step{
@@ -173,6 +194,11 @@ func (c *Addons) RemoveAddonStep(s observe.SurplusAddon) *plan.Step {
 			client, err := c.Kube(ctx)
 			if err != nil {
 				return err
+			}
+			if s.Name == addon.NameNodeProblems {
+				if err := kube.RemoveReporter(ctx, client, addon.Namespace, s.Name, addon.NodeConditions(v1alpha1.NodeMonitors)); err != nil {
+					return err
+				}
 			}
 			if err := client.Delete(ctx, nil, kube.ApplyOptions{Addon: s.Name, Shared: true}); err != nil {
 				return err

@@ -16,6 +16,9 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/testkit"
@@ -173,4 +176,73 @@ func TestMonitoring(t *testing.T) {
 	answers[pods] = `{"kind":"PodList","apiVersion":"v1","items":[]}`
 	_, err := m.reads(t.Context(), client(t, answers))
 	testkit.Fails(t, err, fail.NotReady, "prometheus has no pods")
+}
+
+// TestRounds: a round counts once the metrics have it; the failure of a policy in the last one is shown, that of an earlier one is not.
+func TestRounds(t *testing.T) {
+	const pods, metrics, log = "/api/v1/namespaces/kube-system/pods", "/api/v1/namespaces/kube-system/pods/https:b:10258/proxy/metrics", "/api/v1/namespaces/kube-system/pods/b/log"
+	const ended = "I1130 12:00:01.000000       1 descheduler.go:200] \"Number of evictions/requests\" totalEvicted=0 evictionRequests=0\n"
+	const broken = "E1130 12:00:00.000000       1 descheduler.go:250] \"running balance extension point failed with error\" err=\"no usage\" profile=\"naupegos\"\n"
+	const counters = `# TYPE descheduler_loop_duration_seconds histogram
+descheduler_loop_duration_seconds_bucket{le="0.01"} 1
+descheduler_loop_duration_seconds_count 3
+descheduler_pods_evicted_total{namespace="shop",node="n1",profile="naupegos",result="success",strategy="RemoveDuplicates"} 2
+descheduler_pods_evicted_total{namespace="shop",node="n2",profile="naupegos",result="success",strategy="LowNodeUtilization"} 1
+descheduler_pods_evicted_total{namespace="shop",node="n2",profile="naupegos",result="maximum number of evicted pods per round reached",strategy="LowNodeUtilization"} 4
+descheduler_descheduler_loop_duration_seconds_count 9
+`
+	want := Rounds{Ended: 3, Evicted: 3, Refused: 4}
+	got, err := WaitRounds(t.Context(), client(t, map[string]string{pods: twoPods, metrics: counters, log: broken + ended + ended}), "kube-system", "descheduler", "10258")
+	if err != nil || got != want {
+		t.Errorf("%+v, %v", got, err)
+	}
+	b := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "b", Namespace: "kube-system"}}
+	for why, answers := range map[string]map[string]string{
+		"the last round of pod b failed: E1130 12:00:00": {metrics: counters, log: ended + broken + ended},
+		"pod b has not ended a round yet":                {metrics: "descheduler_loop_duration_seconds_count 0\n"},
+		"read the metrics of pod b at port 10258":        {},
+		"read the log of pod b":                          {metrics: counters},
+	} {
+		_, err := roundsOf(t.Context(), client(t, answers), b, "10258")
+		if err == nil {
+			t.Errorf("no error; want one that says %q", why)
+			continue
+		}
+		testkit.Fails(t, err, fail.NotReady, why)
+	}
+}
+
+// TestConditions: a condition counts if the pod has set it since it started; one that is true is a finding, not a failure.
+func TestConditions(t *testing.T) {
+	const since, before = "2026-01-01T12:00:00Z", "2026-01-01T11:59:59Z"
+	const pods = `{"kind":"PodList","apiVersion":"v1","items":[{"metadata":{"name":"a","namespace":"kube-system"},"spec":{"nodeName":"n1"},` +
+		`"status":{"containerStatuses":[{"name":"c","state":{"running":{"startedAt":"` + since + `"}}}]}},` +
+		`{"metadata":{"name":"old","namespace":"kube-system","deletionTimestamp":"2026-01-01T12:00:00Z"},"spec":{"nodeName":"n2"}}]}`
+	held := func(kind, status, at string) string {
+		return fmt.Sprintf(`{"type":%q,"status":%q,"message":"of sda1","lastHeartbeatTime":%q}`, kind, status, at)
+	}
+	with := func(conditions ...string) *kube.Client {
+		return client(t, map[string]string{"/api/v1/namespaces/kube-system/pods": pods,
+			"/api/v1/nodes/n1": `{"kind":"Node","apiVersion":"v1","metadata":{"name":"n1"},"status":{"conditions":[` + strings.Join(conditions, ",") + `]}}`})
+	}
+	want := []string{"KernelDeadlock", "ReadonlyFilesystem"}
+	n, problems, err := WaitConditions(t.Context(), with(held("KernelDeadlock", "False", since), held("ReadonlyFilesystem", "True", since)), "node-problem-detector", want)
+	if n != 1 || err != nil || strings.Join(problems, "|") != "ReadonlyFilesystem on n1 (of sda1)" {
+		t.Errorf("%d nodes, %q, %v", n, problems, err)
+	}
+	began := testkit.Value(time.Parse(time.RFC3339, since))(t)
+	a := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "kube-system"}, Spec: corev1.PodSpec{NodeName: "n1"}, Status: corev1.PodStatus{
+		ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(began)}}}}}}
+	for name, c := range map[string]*kube.Client{
+		"set by an earlier pod": with(held("KernelDeadlock", "False", since), held("ReadonlyFilesystem", "False", before)), "not set": with(held("KernelDeadlock", "False", since)),
+	} {
+		_, err := conditionsOf(t.Context(), c, a, want)
+		testkit.Fails(t, err, fail.NotReady, "pod a has not set the condition ReadonlyFilesystem of node n1 yet", "kubectl logs -n kube-system a")
+		if t.Failed() {
+			t.Log(name)
+		}
+	}
+	a.Status.ContainerStatuses[0].State = corev1.ContainerState{}
+	_, err = conditionsOf(t.Context(), with(), a, want)
+	testkit.Fails(t, err, fail.NotReady, "pod a on n1 does not run")
 }
