@@ -90,7 +90,7 @@ func openBench(s *Source, a Access) (*bench, error) {
 	if err != nil {
 		return nil, errors.Join(err, b.close())
 	}
-	b.env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + dir, "LC_ALL=C", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_TERMINAL_PROMPT=0",
+	b.env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + dir, "LC_ALL=C", "TZ=UTC", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_TERMINAL_PROMPT=0",
 		"GIT_ALLOW_PROTOCOL=https:ssh", "GIT_LITERAL_PATHSPECS=1", "GIT_CEILING_DIRECTORIES=" + filepath.Dir(dir), "GIT_SSH_COMMAND=ssh -F ssh_config", "GIT_SSH_VARIANT=ssh",
 		"GIT_CONFIG_COUNT=" + strconv.Itoa(len(config))}
 	for i, c := range config {

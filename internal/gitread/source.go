@@ -106,6 +106,15 @@ func (s *Source) Address() (place.Address, error) {
 	return place.Address{Scheme: u.Scheme, Host: strings.ToLower(strings.TrimSuffix(u.Hostname(), ".")), Port: port}, nil
 }
 
+// RepositoryPath returns the path of the repository at its host.
+func (s *Source) RepositoryPath() string {
+	u, err := s.parse()
+	if err != nil {
+		return ""
+	}
+	return strings.Trim(u.Path, "/")
+}
+
 // At names the file at a commit, for people.
 func (s *Source) At(commit string) string {
 	return s.Path + " of " + s.URL + " at " + Short(commit)

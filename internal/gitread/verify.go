@@ -141,8 +141,8 @@ func (b *bench) verifySSH(ctx context.Context, id string, c *commit) (string, er
 		Do("if that key may sign, add its line to the file, and add the follow again with --replace")
 }
 
-// stamp writes a time as ssh-keygen reads it.
-func stamp(at int64) string { return time.Unix(at, 0).UTC().Format("20060102150405Z") }
+// stamp writes a time as ssh-keygen reads it, in UTC.
+func stamp(at int64) string { return time.Unix(at, 0).UTC().Format("20060102150405") }
 
 // principals returns who may have made the signature, by the allowed signers.
 func (b *bench) principals(ctx context.Context, more ...string) (all []string, err error) {
@@ -192,12 +192,9 @@ func (b *bench) verifyOpenPGP(ctx context.Context, id string) (string, error) {
 		case bad == "" || word == "NO_PUBKEY": // it says more than ERRSIG before it
 			bad = why
 		}
-		id, name, _ := strings.Cut(rest, " ")
-		if word == "NO_PUBKEY" || word == "ERRSIG" {
-			name = ""
-		}
-		if who = "key " + id; name != "" {
-			who = name + " (key " + id + ")"
+		of, name, _ := strings.Cut(rest, " ")
+		if who = "key " + of; name != "" && word != "ERRSIG" {
+			who = name + " (key " + of + ")"
 		}
 	}
 	who = words.Clip(words.Line(who), 200)
