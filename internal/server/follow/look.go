@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -174,8 +175,11 @@ func (l *look) access(ctx context.Context) (a gitread.Access, err error) {
 	if a.Addresses, err = l.c.Resolve(ctx, to.Host); err != nil {
 		return a, err
 	}
-	if err := l.c.Policy.CheckRepository(l.f.Cluster, to, a.Addresses); err != nil || l.f.Credential == "" {
+	if err := l.c.Policy.CheckRepository(l.f.Cluster, to, a.Addresses); err != nil {
 		return a, err
+	}
+	if l.f.Credential == "" {
+		return a, nil
 	}
 	creds := policy.NewCredentials(l.c.Store.ServerSecrets())
 	if err := creds.Within(ctx, l.f.Cluster, l.f.Credential, l.f.RepositoryPath()); err != nil {
@@ -199,6 +203,9 @@ func (l *look) fresh(head string) bool {
 	return s.State == InStep || s.State == Refused && time.Since(s.Read) < again
 }
 
+// verdicts are the kinds of errors that say of a document that it is not used, and not of the moment that it can't be planned.
+var verdicts = []fail.Kind{fail.Refused, fail.Invalid, fail.Unauthorized, fail.NotFound}
+
 // judge acts on what was read.
 func (l *look) judge(ctx context.Context, found *gitread.Found) error {
 	l.now.Review = nil
@@ -218,14 +225,11 @@ func (l *look) judge(ctx context.Context, found *gitread.Found) error {
 		return nil
 	}
 	review, p, err := l.plan(ctx, found)
-	switch kind := fail.KindOf(err); {
-	case kind == fail.Refused || kind == fail.Invalid || kind == fail.Unauthorized || kind == fail.NotFound:
-		if err != nil {
-			l.now.set(Refused, err)
-			return nil
-		}
-	}
-	if err != nil {
+	switch {
+	case err != nil && slices.Contains(verdicts, fail.KindOf(err)):
+		l.now.set(Refused, err)
+		return nil
+	case err != nil:
 		l.now.set(Unplanned, err)
 		return err
 	}
