@@ -60,7 +60,7 @@ func (b *bench) explain(r *ran) error {
 }
 
 func (b *bench) tooLarge() error {
-	return fail.New(fail.Refused, "the repository sends more than %d MiB for its newest commit", maxFile>>20).At(b.s.URL).
+	return fail.New(fail.Refused, "the repository sends more than %d MiB for its newest commit", b.max>>20).At(b.s.URL).
 		Do("keep documents in a repository of their own, or on a host that supports partial clones")
 }
 

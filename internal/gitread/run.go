@@ -2,6 +2,7 @@ package gitread
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -33,6 +34,7 @@ const (
 type Access struct {
 	Secret    []byte       // of HTTPS: USER:PASSWORD or a token; of SSH: a private key. nil: none
 	Addresses []netip.Addr // of the repository's host: no other one is connected to
+	MaxFile   int64        // limit of what the repository sends, in bytes; 0: 256 MiB
 	Dir       string       // gets a directory for the time of the read
 }
 
@@ -42,6 +44,7 @@ var programs = map[string]string{"git": "git", "prlimit": "util-linux", "ssh": "
 // bench is the directory of one read, and the processes in it. Processes get no path of this host: they work in the directory.
 type bench struct {
 	s   *Source
+	max int64 // bytes of a file
 	dir string
 	env []string
 }
@@ -68,7 +71,7 @@ func openBench(s *Source, a Access) (*bench, error) {
 	if err != nil {
 		return nil, fail.Wrap(fail.Internal, err, "make a directory for a repository")
 	}
-	b := &bench{s: s, dir: dir}
+	b := &bench{s: s, max: cmp.Or(a.MaxFile, maxFile), dir: dir}
 	config := append(settings[:len(settings):len(settings)], [2]string{"remote.origin.url", s.URL})
 	port := u.Port()
 	if u.Scheme == "ssh" {
@@ -192,7 +195,7 @@ func (b *bench) run(ctx context.Context, in io.Reader, program string, args ...s
 			return nil, fail.New(fail.Refused, "this server has no %s, which reading repositories needs", p).Do("apt install %s", programs[p])
 		}
 	}
-	limits := []string{"--core=0", "--fsize=" + strconv.Itoa(maxFile), "--data=" + strconv.Itoa(maxMemory), "--cpu=" + strconv.Itoa(int(maxCPU/time.Second)), program}
+	limits := []string{"--core=0", "--fsize=" + strconv.FormatInt(b.max, 10), "--data=" + strconv.Itoa(maxMemory), "--cpu=" + strconv.Itoa(int(maxCPU/time.Second)), program}
 	cmd := exec.CommandContext(ctx, "prlimit", append(limits, args...)...)
 	out, said := &bounded{max: maxOutput, over: errTooMuch}, &bounded{max: maxSaid}
 	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = b.dir, b.env, in, out, said

@@ -273,7 +273,7 @@ func showFollow(w io.Writer, f *follow.Follow, s *follow.Status, was string) err
 	}
 	hunks, _ := delta.Hunks(was, r.Asked.Document)
 	for _, hunk := range show.SafeHunks(hunks) {
-		if _, err := fmt.Fprintf(w, "\n%s\n%s\n", hunk.Header, strings.Join(hunk.Lines, "\n")); err != nil {
+		if _, err := fmt.Fprintf(w, "\n%s\n%s\n", hunk.Header(), strings.Join(hunk.Lines, "\n")); err != nil {
 			return err
 		}
 	}
