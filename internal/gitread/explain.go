@@ -17,7 +17,6 @@ type complaint struct {
 
 // complaints are tried in this order, because git repeats what the programs below it say in its own words.
 var complaints = []complaint{
-	{[]string{"signal 25", "File too large", "file size limit"}, fail.Refused, "the repository sends more than is allowed", ""}, // tooLarge says how much
 	{[]string{"REMOTE HOST IDENTIFICATION HAS CHANGED", "Host key verification failed"}, fail.Unauthorized, "the host has another key than those in --known-hosts, or one of another type",
 		"compare the host's keys (ssh-keyscan HOST) with those that it publishes, and add the follow again with --replace"},
 	{[]string{"SSL certificate problem", "certificate verification failed", "certificate subject name", "no alternative certificate subject name"}, fail.Unauthorized, "the host's certificate is not trusted",
@@ -34,6 +33,7 @@ var complaints = []complaint{
 	{[]string{"dumb http"}, fail.Refused, "the host has only files of the repository (dumb HTTP)", "serve it by git http-backend, a forge or SSH"},
 	{[]string{"Could not resolve", "Failed to connect", "Couldn't connect", "Connection refused", "timed out", "unreachable", "No route to host", "too slow", "reset by peer", "closed by remote host",
 		"unexpected disconnect", "early EOF", "hung up unexpectedly", "error: 5", "RPC failed", "Empty reply"}, fail.Unreachable, "the repository can't be reached", ""},
+	{[]string{"signal 25", "File too large", "invalid index-pack output"}, fail.Refused, "the repository sends more than is allowed", ""}, // the kernel has ended index-pack; tooLarge says more
 }
 
 // explain returns the error of a failed git. What it says is partly the words of a stranger's host.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -13,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/plan/words"
 )
 
-// history is how many commits before the newest one are looked through for an earlier one.
+// history is how many commits before the newest one are looked through for an earlier one. What is further back does not count as before it.
 const history = 10_000
 
 // Head returns the commit at the head of the branch, without fetching it.
@@ -170,14 +169,11 @@ func (b *bench) descends(ctx context.Context, since string, f *Found) {
 		return
 	}
 	r, err := b.run(ctx, nil, "git", "--git-dir=repository", "merge-base", "--is-ancestor", since, f.Commit)
-	switch {
-	case err != nil:
+	if err != nil {
 		f.Unknown = err.Error()
-	case r.code == 0:
-		f.Descends = true
-	case r.code != 1:
-		f.Unknown = fmt.Sprintf("commit %s is not among the %d before it", Short(since), history)
+		return
 	}
+	f.Descends = r.code == 0
 }
 
 // file returns the content of the file at a commit.

@@ -344,7 +344,7 @@ func (l *look) start(ctx context.Context, r *Review) error {
 	}
 	l.now.Job = j.ID
 	l.now.set(Under, nil)
-	l.now.Why = "job " + j.ID
+	l.now.Why = "job " + j.ID + " of " + j.Who
 	l.note(ctx, "apply", r.Commit, "done")
 	return nil
 }
