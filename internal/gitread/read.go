@@ -89,13 +89,14 @@ func isID(text string) bool {
 // Found is what a read found at the head of the branch.
 type Found struct {
 	Commit    string
-	Signer    string // who signed the commit; empty: signatures are not wanted
-	Committer string // as the commit says; nothing proves it
-	Subject   string // first line of its message
-	Content   []byte // of the file
-	Refused   error  // why the commit or the file is not to be used; Signer and Content may be missing then
-	Descends  bool   // the commit is after, or equal to, since
-	Unknown   string // why that is not known; empty: it is
+	Signer    string            // who signed the commit; empty: signatures are not wanted
+	Committer string            // as the commit says; nothing proves it
+	Subject   string            // first line of its message
+	Content   []byte            // of the file
+	Beside    map[string][]byte // further files, by their paths in the repository
+	Refused   error             // why the commit or the file is not to be used; Signer and Content may be missing then
+	Descends  bool              // the commit is after, or equal to, since
+	Unknown   string            // why that is not known; empty: it is
 }
 
 // Read fetches the head of the branch, and returns the file at it. since is an earlier commit; empty: none. The error says that the repository could not be
@@ -135,7 +136,10 @@ func (b *bench) read(ctx context.Context, since string, f *Found) error {
 	if f.Signer, f.Refused = b.verify(ctx, f.Commit, c); f.Refused != nil {
 		return ctx.Err()
 	}
-	if f.Content, f.Refused = b.file(ctx, f.Commit); f.Refused != nil {
+	if f.Content, f.Refused = b.file(ctx, f.Commit); f.Refused == nil && b.beside != nil {
+		f.Beside, f.Refused = b.files(ctx, f.Commit, b.beside(f.Content))
+	}
+	if f.Refused != nil {
 		if kind := fail.KindOf(f.Refused); kind == fail.Unreachable || kind == fail.NotReady { // the file comes after the rest
 			return f.Refused
 		}

@@ -25,7 +25,7 @@ const (
 	maxFile   = 256 << 20       // bytes of a file that they write, such as what a repository sends
 	maxMemory = 1 << 30         // bytes of each process
 	maxCPU    = 2 * time.Minute // of each process
-	maxOutput = 4 << 20         // bytes
+	maxOutput = 24 << 20        // bytes
 	maxSaid   = 16 << 10        // bytes of errors
 	leftover  = time.Hour       // older directories are of processes that were killed
 )
@@ -35,7 +35,9 @@ type Access struct {
 	Secret    []byte       // of HTTPS: USER:PASSWORD or a token; of SSH: a private key. nil: none
 	Addresses []netip.Addr // of the repository's host: no other one is connected to
 	MaxFile   int64        // limit of what the repository sends, in bytes; 0: 256 MiB
-	Dir       string       // gets a directory for the time of the read
+	// Beside returns, given the file's content, the paths of further files and directories of the repository to read; nil: none.
+	Beside func(content []byte) []string
+	Dir    string // gets a directory for the time of the read
 }
 
 // programs are those that reads run, with their packages in Debian.
@@ -43,10 +45,11 @@ var programs = map[string]string{"git": "git", "prlimit": "util-linux", "ssh": "
 
 // bench is the directory of one read, and the processes in it. Processes get no path of this host: they work in the directory.
 type bench struct {
-	s   *Source
-	max int64 // bytes of a file
-	dir string
-	env []string
+	s      *Source
+	max    int64 // bytes of a file
+	beside func([]byte) []string
+	dir    string
+	env    []string
 }
 
 // settings are git's for each read. No other file of the host's or of its users' configuration counts.
@@ -71,7 +74,7 @@ func openBench(s *Source, a Access) (*bench, error) {
 	if err != nil {
 		return nil, fail.Wrap(fail.Internal, err, "make a directory for a repository")
 	}
-	b := &bench{s: s, max: cmp.Or(a.MaxFile, maxFile), dir: dir}
+	b := &bench{s: s, max: cmp.Or(a.MaxFile, maxFile), beside: a.Beside, dir: dir}
 	config := append(settings[:len(settings):len(settings)], [2]string{"remote.origin.url", s.URL})
 	port := u.Port()
 	if u.Scheme == "ssh" {

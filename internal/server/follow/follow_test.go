@@ -345,7 +345,8 @@ func TestDocuments(t *testing.T) {
 	for text, word := range map[string]string{
 		"x": "demo.yaml", document("2") + "---\n" + document("3"): "", strings.Replace(document("3"), "name: demo", "name: other", 1): "is of cluster other",
 		strings.Replace(document("3"), "local: {}", "hosts: {sshKeyFile: /root/.ssh/id}", 1): "", strings.Replace(document("3"), "local: {}", "openstack: {}", 1): "",
-		document("3") + "  manifests: [{name: k, files: [k.yaml]}]\n": "k.yaml", document("3") + "  charts: [{name: x, chart: oci://registry.example.org/x, version: 1.0.0}]\n": "",
+		document("3") + "  manifests: [{name: k, file: k.yaml}]\n": "k.yaml, which the commit does not have", document("3") + "  manifests: [{name: k, file: /etc/passwd}]\n": "/etc/passwd",
+		document("3") + "  manifests: [{name: k, dir: ../../etc}]\n": "not below the top", document("3") + "  charts: [{name: x, chart: /srv/chart}]\n": "/srv/chart",
 		"": "demo.yaml", document("3") + "  nonsense: true\n": "nonsense", "a: &a [*a]\n": "demo.yaml", strings.Repeat("[", 10000): "demo.yaml",
 	} {
 		p.Commit("demo.yaml", text)
@@ -361,6 +362,34 @@ func TestDocuments(t *testing.T) {
 	}
 	if _, jobs := p.jobs(); len(jobs) != 0 {
 		t.Errorf("%d jobs", len(jobs))
+	}
+}
+
+// TestFilesOfDocuments: the files that a document names come from its commit; a change in one of them is a change of the document.
+func TestFilesOfDocuments(t *testing.T) {
+	p := newPlace(t)
+	p.follow.Path = "clusters/demo.yaml"
+	p.add()
+	p.Write("common/k/kustomization.yaml", "resources: [a.yaml]\n")
+	p.Write("common/k/a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: default}\n")
+	p.Write("clusters/m.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m, namespace: default}\n")
+	text := document("2") + "  manifests: [{name: k, kustomize: ../common/k}, {name: m, file: m.yaml}]\n"
+	p.Commit("clusters/demo.yaml", text)
+	s := p.expect(Waits)
+	doc := testkit.Value(v1alpha1.Parse("review", []byte(s.Review.Asked.Document)))(t)
+	if len(doc.Sources) != 2 || doc.Sources["../common/k"] == "" || !strings.HasPrefix(s.Review.Asked.Document, text) {
+		t.Errorf("%s", s.Review.Asked.Document)
+	}
+	p.save(s.Review.Asked.Document)
+	p.expect(InStep)
+	p.Commit("common/k/a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b, namespace: default}\n")
+	p.expect(Waits)
+	testkit.Must(t, os.Symlink("/etc/passwd", filepath.Join(p.Work, "common/k/link")))
+	p.Run("add", "-A")
+	p.Commit("other", "x")
+	p.expect(Refused, "common/k/link is a symbolic link")
+	if left := testkit.Value(os.ReadDir(filepath.Join(p.at.Dir, "follow")))(t); len(left) > 0 {
+		t.Errorf("%v are left", left)
 	}
 }
 

@@ -171,7 +171,7 @@ func (l *look) access(ctx context.Context) (a gitread.Access, err error) {
 	if err != nil {
 		return a, err
 	}
-	a.Dir = l.dir()
+	a.Dir, a.Beside = l.dir(), l.beside
 	if a.Addresses, err = l.c.Resolve(ctx, to.Host); err != nil {
 		return a, err
 	}
@@ -249,18 +249,15 @@ func (l *look) judge(ctx context.Context, found *gitread.Found) error {
 
 // check checks a document, and reports whether it says the same as the stored one: comments and the ends of lines do not count.
 func (l *look) check(found *gitread.Found) (same bool, err error) {
+	if err := l.embed(found); err != nil {
+		return false, err
+	}
 	doc, err := v1alpha1.ParseFilledIn(l.f.Path, found.Content)
 	if err != nil {
 		return false, err
 	}
 	if doc.Metadata.Name != l.f.Cluster {
 		return false, fail.New(fail.Invalid, "the document is of cluster %s, not of %s", doc.Metadata.Name, l.f.Cluster).At(l.f.Path).Do("a file that a cluster follows holds that cluster's document alone")
-	}
-	for _, name := range v1alpha1.SourceFiles(doc) {
-		if doc.Sources[name] == "" {
-			return false, fail.New(fail.Refused, "the document names the files %.100q, which are not read from the repository", name).At(l.f.Path).
-				Do("put their contents into the document (naupegos document prints it so after an apply from a file), or leave the set to naupegos apply -f")
-		}
 	}
 	if l.rec == nil {
 		return false, nil
