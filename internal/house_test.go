@@ -64,6 +64,7 @@ var knows = map[string][]string{
 	"api/strict":                   {"internal/fail"},
 	"api/v1alpha1":                 {"api/foreign", "api/strict", "api/v1alpha1/change", "internal/expression", "internal/fail", "internal/identity", "internal/machine/items", "internal/place", "internal/release", "internal/release/flags", "internal/schedule"},
 	"api/v1alpha1/change":          {"api/strict"},
+	"api/v1alpha1/describe":        {"api/strict", "api/v1alpha1", "internal/fail"},
 	"api/v1alpha1/sample":          {"api/v1alpha1", "internal/fail"},
 	"internal/place":               {},
 	"internal/schedule":            {},
