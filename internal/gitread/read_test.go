@@ -216,7 +216,6 @@ func TestAddresses(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 	r.access.Addresses = []netip.Addr{netip.MustParseAddr("127.0.0.2")}
-	r.site.Config.Handler = http.NotFoundHandler() // not asked: it listens at 127.0.0.1 alone
 	r.fails(fail.Unreachable)
 }
 
