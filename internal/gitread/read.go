@@ -28,7 +28,7 @@ func Head(ctx context.Context, s *Source, a Access) (commit string, err error) {
 func within(ctx context.Context, s *Source, a Access, do func(context.Context, *bench) error) error {
 	bounded, cancel := context.WithTimeout(ctx, maxTime)
 	defer cancel()
-	b, err := openBench(s, a)
+	b, err := openBench(bounded, s, a)
 	if err != nil {
 		return err
 	}

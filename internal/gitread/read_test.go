@@ -284,6 +284,12 @@ func TestSSH(t *testing.T) {
 		if f := r.read(""); string(f.Content) != "kind: Cluster\n" {
 			t.Errorf("%s: %+v", kind, f)
 		}
+		one := r.access.Addresses
+		r.access.Addresses = []netip.Addr{netip.MustParseAddr("127.0.0.2"), one[0]} // nothing listens at the first
+		if f := r.read(""); string(f.Content) != "kind: Cluster\n" {
+			t.Errorf("%s: %+v", kind, f)
+		}
+		r.access.Addresses = one
 		r.source.KnownHosts = strings.Replace(host, "127.0.0.1", "127.0.0.9", 1)
 		r.fails(fail.Unauthorized, "another key than those in --known-hosts")
 		r.source.KnownHosts = "[127.0.0.1]:" + port + " " + sshtest.AuthorizedKey(sshtest.NewKey(t).PublicKey())

@@ -61,7 +61,7 @@ var settings = [][2]string{
 }
 
 // openBench makes the directory of a read.
-func openBench(s *Source, a Access) (*bench, error) {
+func openBench(ctx context.Context, s *Source, a Access) (*bench, error) {
 	u, err := s.parse()
 	if err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func openBench(s *Source, a Access) (*bench, error) {
 	config := append(settings[:len(settings):len(settings)], [2]string{"remote.origin.url", s.URL})
 	port := u.Port()
 	if u.Scheme == "ssh" {
-		err = b.prepareSSH(u.Hostname(), port, a)
+		err = b.prepareSSH(ctx, u.Hostname(), cmp.Or(port, "22"), a)
 	} else {
 		if port == "" {
 			port = "443"
@@ -138,16 +138,16 @@ func userAndPassword(secret []byte) string {
 }
 
 // prepareSSH writes ssh's files. ssh connects to the resolved address, and checks the host's key under the name in the URL.
-func (b *bench) prepareSSH(host, port string, a Access) error {
+func (b *bench) prepareSSH(ctx context.Context, host, port string, a Access) error {
 	alias := host
 	lines := []string{"Host *", "BatchMode yes", "StrictHostKeyChecking yes", "CheckHostIP no", "UserKnownHostsFile known_hosts", "GlobalKnownHostsFile /dev/null", "IdentitiesOnly yes",
 		"IdentityAgent none", "ConnectTimeout 20", "ServerAliveInterval 10", "ServerAliveCountMax 3", "ForwardAgent no", "ClearAllForwardings yes", "UpdateHostKeys no", "PermitLocalCommand no"}
-	if port != "" && port != "22" {
+	if port != "22" {
 		alias = "[" + host + "]:" + port
 	}
 	lines = append(lines, "HostKeyAlias "+alias)
 	if len(a.Addresses) > 0 {
-		lines = append(lines, "HostName "+a.Addresses[0].String())
+		lines = append(lines, "HostName "+answering(ctx, a.Addresses, port).String())
 	}
 	if !strings.Contains(b.s.URL, "@") {
 		lines = append(lines, "User "+defaultUser)
@@ -165,6 +165,21 @@ func (b *bench) prepareSSH(host, port string, a Access) error {
 		return err
 	}
 	return b.write("ssh_config", strings.Join(lines, "\n")+"\n")
+}
+
+// answering returns the first address that accepts connections, or the first one: ssh gets only one, and hosts may have some that this server can't reach.
+func answering(ctx context.Context, all []netip.Addr, port string) netip.Addr {
+	dialer := net.Dialer{Timeout: 3 * time.Second}
+	for _, ip := range all[:min(len(all), 8)] {
+		if len(all) == 1 {
+			break
+		}
+		if c, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(ip.String(), port)); err == nil {
+			_ = c.Close()
+			return ip
+		}
+	}
+	return all[0]
 }
 
 func (b *bench) write(name, text string) error {
