@@ -18,7 +18,7 @@ type complaint struct {
 // complaints are tried in this order, because git repeats what the programs below it say in its own words.
 var complaints = []complaint{
 	{[]string{"REMOTE HOST IDENTIFICATION HAS CHANGED", "Host key verification failed"}, fail.Unauthorized, "the host has another key than those in --known-hosts, or one of another type",
-		"compare the host's keys (ssh-keyscan HOST) with those that it publishes, and add the follow again with --replace"},
+		"compare the host's keys (ssh-keyscan HOST) with the published ones, and add the follow again with --replace"},
 	{[]string{"SSL certificate problem", "certificate verification failed", "certificate subject name", "no alternative certificate subject name"}, fail.Unauthorized, "the host's certificate is not trusted",
 		"pass its authority as --ca"},
 	{[]string{"error in libcrypto", "invalid format", "incorrect passphrase", "Load key"}, fail.Unauthorized, "the credential is no private key that ssh reads", "store a key without a passphrase, in the form in which ssh-keygen writes it"},

@@ -207,7 +207,7 @@ func TestHosts(t *testing.T) {
 	r.fails(fail.Unreachable, "can't be reached")
 }
 
-// TestAddresses: git connects to no other address than to those that were resolved and checked.
+// TestAddresses: git connects to no other address than to the resolved and checked ones.
 func TestAddresses(t *testing.T) {
 	r := newRig(t)
 	r.Commit("clusters/prod.yaml", "kind: Cluster\n")

@@ -40,7 +40,7 @@ type Access struct {
 	Dir    string // gets a directory for the time of the read
 }
 
-// programs are those that reads run, with their packages in Debian.
+// programs are the programs of reads, with their packages in Debian.
 var programs = map[string]string{"git": "git", "prlimit": "util-linux", "ssh": "openssh-client", "ssh-keygen": "openssh-client", "gpgv": "gpgv"}
 
 // bench is the directory of one read, and the processes in it. Processes get no path of this host: they work in the directory.

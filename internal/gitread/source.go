@@ -22,7 +22,7 @@ type Source struct {
 	URL        string   `json:"url"`
 	Branch     string   `json:"branch"`
 	Path       string   `json:"path"`
-	CA         string   `json:"ca,omitempty"`         // certificates (PEM) of the host's authorities; empty: those that this host trusts
+	CA         string   `json:"ca,omitempty"`         // certificates (PEM) of the host's authorities; empty: the authorities that this host trusts
 	KnownHosts string   `json:"knownHosts,omitempty"` // the host's SSH keys, as lines of known_hosts
 	Signers    *Signers `json:"signers,omitempty"`    // nil: commits need no signature
 }
@@ -38,7 +38,7 @@ func (s *Source) Check() error {
 	}
 	switch {
 	case u.Scheme == "ssh" && strings.TrimSpace(s.KnownHosts) == "":
-		return fail.New(fail.Invalid, "the repository's host keys are not given").Do("ssh-keyscan prints them; compare them with those that the host publishes, and pass the file as --known-hosts")
+		return fail.New(fail.Invalid, "the repository's host keys are not given").Do("ssh-keyscan prints them; compare them with the published ones, and pass the file as --known-hosts")
 	case u.Scheme == "ssh" && s.CA != "":
 		return fail.New(fail.Invalid, "an authority is given for a repository that is reached by SSH").Do("leave --ca out")
 	case u.Scheme == "https" && s.KnownHosts != "":
@@ -123,7 +123,7 @@ func (s *Source) At(commit string) string {
 // Short shortens the ID of a commit.
 func Short(commit string) string { return commit[:min(len(commit), 12)] }
 
-// checkBranch refuses names that git refuses, and those that are no branches.
+// checkBranch refuses names that git refuses, and other references than branches.
 func checkBranch(name string) error {
 	bad := name == "" || len(name) > 200 || strings.ContainsAny(name, " ~^:?*[\\\x7f") || strings.ContainsFunc(name, unicode.IsControl) || !utf8.ValidString(name) ||
 		strings.Contains(name, "..") || strings.Contains(name, "@{") || strings.Contains(name, "//") || name == "@" || strings.HasPrefix(name, "-")

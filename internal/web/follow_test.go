@@ -28,7 +28,7 @@ func (s *site) review(cluster string, r follow.Review) {
 	testkit.Must(s.t, secrets.Put(ctx, "follow-state/"+cluster, testkit.Value(json.Marshal(state))(s.t)))
 }
 
-// TestReviewsOnPages: a review is shown with its change, to those who see the cluster; who may change the cluster approves it, as long as it waits.
+// TestReviewsOnPages: a review is shown with its change, to operators who see the cluster; operators who may change it approve it, as long as it waits.
 func TestReviewsOnPages(t *testing.T) {
 	s := newSite(t)
 	testkit.Value(s.store.CreateCluster(t.Context(), store.Cluster{Name: "harbour", Provider: "local", Document: []byte(harbour)}))(t)

@@ -299,7 +299,7 @@ func TestPerson(t *testing.T) {
 	}
 }
 
-// TestSigned: with signers, only signed commits count, and by itself the server applies only those that come after the last one. Other signers make it read
+// TestSigned: with signers, only signed commits count, and by itself the server applies only commits that come after the last one. Other signers make it read
 // the commit again.
 func TestSigned(t *testing.T) {
 	p := newPlace(t)

@@ -178,7 +178,7 @@ func (a Follows) Get(ctx context.Context, cluster string) (*Follow, error) {
 	f := &Follow{}
 	if err := a.read(ctx, prefix+cluster, f); err != nil {
 		if fail.KindOf(err) == fail.NotFound {
-			err = fail.New(fail.NotFound, "cluster %.63s follows no repository", cluster).Do("naupegos server follow list shows those that do")
+			err = fail.New(fail.NotFound, "cluster %.63s follows no repository", cluster).Do("naupegos server follow list shows all that do")
 		}
 		return nil, err
 	}
