@@ -53,6 +53,9 @@ func (b *bench) explain(r *ran) error {
 			return e
 		}
 	}
+	if strings.Contains(r.said, "from promisor remote") {
+		return fail.Wrap(fail.Unreachable, errWithheld, "read the repository").At(b.s.URL)
+	}
 	if r.code < 0 || r.code > 128 {
 		return fail.New(fail.Refused, "git was stopped: reading the repository takes more than %d MiB of memory or %s of a processor", maxMemory>>20, maxCPU).At(b.s.URL)
 	}

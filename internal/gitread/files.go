@@ -34,12 +34,12 @@ func (b *bench) files(ctx context.Context, commit string, paths []string) (map[s
 		ids.WriteString(e.id + "\n")
 	}
 	// All at once: git would fetch missing files one after another. Where that is not possible, it does.
-	_, err = b.run(ctx, strings.NewReader(ids.String()), "git", "--git-dir=repository", "-c", "fetch.negotiationAlgorithm=noop", "fetch", "-q", "--no-tags", "--no-write-fetch-head",
+	_, err = b.run(ctx, strings.NewReader(ids.String()), "git", "--git-dir="+repository, "-c", "fetch.negotiationAlgorithm=noop", "fetch", "-q", "--no-tags", "--no-write-fetch-head",
 		"--no-recurse-submodules", "--no-auto-gc", "--filter=blob:none", "--stdin", "origin")
 	if err != nil {
 		return nil, err
 	}
-	r, err := b.run(ctx, strings.NewReader(ids.String()), "git", "--git-dir=repository", "cat-file", "--batch")
+	r, err := b.run(ctx, strings.NewReader(ids.String()), "git", "--git-dir="+repository, "cat-file", "--batch")
 	switch {
 	case err != nil && ctx.Err() == nil: // there was too much output
 		return nil, b.refuse(commit, "the files that it names have more than %d MiB", maxBytes>>20)
@@ -93,6 +93,9 @@ func (b *bench) split(commit string, entries []entry, out []byte) (map[string][]
 	for _, e := range entries {
 		line, rest, _ := bytes.Cut(out, []byte("\n"))
 		fields := strings.Fields(string(line))
+		if len(fields) == 2 && fields[0] == e.id {
+			return nil, fail.Wrap(fail.Unreachable, errWithheld, "read %.100s", e.name).At(b.s.URL)
+		}
 		if len(fields) != 3 || fields[0] != e.id {
 			return nil, fail.New(fail.Unreachable, "the repository did not send %.100s", e.name).At(b.s.URL)
 		}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -116,10 +118,10 @@ func (b *bench) read(ctx context.Context, since string, f *Found) error {
 		return err
 	}
 	form := map[int]string{40: "sha1", 64: "sha256"}[len(head)]
-	if _, err := b.git(ctx, "init", "-q", "--bare", "--template=", "--object-format="+form, "repository"); err != nil {
+	if err := b.init(ctx, form); err != nil {
 		return err
 	}
-	if err := b.fetch(ctx, "blob:none", 1); err != nil {
+	if err := b.fetch(ctx, 1, "--filter=blob:none"); err != nil {
 		return err
 	}
 	out, err := b.in(ctx, "rev-parse", "--verify", fetched+"^{commit}")
@@ -136,8 +138,12 @@ func (b *bench) read(ctx context.Context, since string, f *Found) error {
 	if f.Signer, f.Refused = b.verify(ctx, f.Commit, c); f.Refused != nil {
 		return ctx.Err()
 	}
-	if f.Content, f.Refused = b.file(ctx, f.Commit); f.Refused == nil && b.beside != nil {
-		f.Beside, f.Refused = b.files(ctx, f.Commit, b.beside(f.Content))
+	b.contents(ctx, f)
+	if errors.Is(f.Refused, errWithheld) {
+		if err := b.fetchAgain(ctx, form, f.Commit); err != nil {
+			return err
+		}
+		b.contents(ctx, f)
 	}
 	if f.Refused != nil {
 		if kind := fail.KindOf(f.Refused); kind == fail.Unreachable || kind == fail.NotReady { // the file comes after the rest
@@ -151,28 +157,66 @@ func (b *bench) read(ctx context.Context, since string, f *Found) error {
 	return ctx.Err()
 }
 
+// contents reads the file, and the files beside it.
+func (b *bench) contents(ctx context.Context, f *Found) {
+	if f.Content, f.Refused = b.file(ctx, f.Commit); f.Refused == nil && b.beside != nil {
+		f.Beside, f.Refused = b.files(ctx, f.Commit, b.beside(f.Content))
+	}
+	if f.Refused != nil {
+		f.Content = nil
+	}
+}
+
+// errWithheld says that a host left out files at the first fetch and does not send single ones, as by SSH without GIT_PROTOCOL.
+var errWithheld = errors.New("the host does not send single files")
+
+// fetchAgain fetches the commit with all its files.
+func (b *bench) fetchAgain(ctx context.Context, form, commit string) error {
+	if err := os.RemoveAll(filepath.Join(b.dir, repository)); err != nil {
+		return fail.Wrap(fail.Internal, err, "remove what was fetched")
+	}
+	if err := b.init(ctx, form); err != nil {
+		return err
+	}
+	if err := b.fetch(ctx, 1); err != nil {
+		return err
+	}
+	if _, err := b.in(ctx, "cat-file", "-e", commit+"^{commit}"); err != nil && ctx.Err() == nil {
+		return fail.New(fail.NotReady, "the branch moved during the read").At(b.s.URL)
+	}
+	return ctx.Err()
+}
+
+func (b *bench) init(ctx context.Context, form string) error {
+	_, err := b.git(ctx, "init", "-q", "--bare", "--template=", "--object-format="+form, repository)
+	return err
+}
+
+// repository is the name of the directory to which git fetches.
+const repository = "repository"
+
 // fetched is the reference of what was fetched.
 const fetched = "refs/read/head"
 
 // in runs git in the repository.
 func (b *bench) in(ctx context.Context, args ...string) ([]byte, error) {
-	return b.git(ctx, append([]string{"--git-dir=repository"}, args...)...)
+	return b.git(ctx, append([]string{"--git-dir=" + repository}, args...)...)
 }
 
-// fetch fetches so many commits of the branch. The filter leaves out files, or directories too, where the host supports that: most need none of them.
-func (b *bench) fetch(ctx context.Context, filter string, depth int) error {
-	_, err := b.in(ctx, "fetch", "-q", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--no-auto-gc", "--filter="+filter, "--depth="+strconv.Itoa(depth),
-		"origin", "+refs/heads/"+b.s.Branch+":"+fetched)
+// fetch fetches so many commits of the branch. A filter leaves out files, or directories too, where the host supports that: most need none of them.
+func (b *bench) fetch(ctx context.Context, depth int, filter ...string) error {
+	args := append([]string{"fetch", "-q", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--no-auto-gc", "--depth=" + strconv.Itoa(depth)}, filter...)
+	_, err := b.in(ctx, append(args, "origin", "+refs/heads/"+b.s.Branch+":"+fetched)...)
 	return err
 }
 
 // descends finds out whether the commit is after since.
 func (b *bench) descends(ctx context.Context, since string, f *Found) {
-	if err := b.fetch(ctx, "tree:0", history); err != nil {
+	if err := b.fetch(ctx, history, "--filter=tree:0"); err != nil {
 		f.Unknown = "its history can't be fetched: " + err.Error()
 		return
 	}
-	r, err := b.run(ctx, nil, "git", "--git-dir=repository", "merge-base", "--is-ancestor", since, f.Commit)
+	r, err := b.run(ctx, nil, "git", "--git-dir="+repository, "merge-base", "--is-ancestor", since, f.Commit)
 	if err != nil {
 		f.Unknown = err.Error()
 		return
