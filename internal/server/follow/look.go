@@ -46,10 +46,11 @@ func (r *Runner) look(ctx context.Context, d *store.Duty, f *Follow) (said strin
 		review := *s.Review
 		l.now.Review = &review
 	}
-	if err := l.settle(ctx); err != nil {
+	under, err := l.settle(ctx)
+	if err != nil {
 		return "", err
 	}
-	if l.now.State != Under {
+	if !under {
 		err = l.follow(ctx)
 	}
 	if ctx.Err() != nil { // what ended it is no state of the repository
@@ -65,15 +66,15 @@ func (r *Runner) look(ctx context.Context, d *store.Duty, f *Follow) (said strin
 	return strings.TrimSuffix(l.now.State+": "+l.now.Why, ": "), err
 }
 
-// settle finds out what became of the job for the review, which a person or an earlier look added.
-func (l *look) settle(ctx context.Context) error {
+// settle finds out what became of the job for the review, which a person or an earlier look added, and whether it is under way.
+func (l *look) settle(ctx context.Context) (under bool, err error) {
 	r := l.now.Review
 	if r == nil {
-		return nil
+		return false, nil
 	}
 	jobs, err := l.c.Store.Jobs(ctx, l.f.Cluster, recent)
 	if err != nil {
-		return err
+		return false, err
 	}
 	for i := range jobs {
 		j := &jobs[i]
@@ -85,15 +86,13 @@ func (l *look) settle(ctx context.Context) error {
 		if j.State != store.JobEnded {
 			l.now.set(Under, nil)
 			l.now.Why = "job " + j.ID + " of " + j.Who
-			return nil
+			return true, nil
 		}
 		l.ended(j)
-		return nil
+		return false, nil
 	}
-	if l.now.State == Under { // the job is so old that the store has forgotten it
-		l.now.State, l.forced = Waits, true
-	}
-	return nil
+	l.forced = l.forced || l.now.State == Under // the job is so old that the store has forgotten it
+	return false, nil
 }
 
 // ended notes the result of a job. After a failure the rest is planned again, and a person decides.
