@@ -210,7 +210,7 @@ var errTooMuch = errors.New("too much output")
 func (b *bench) run(ctx context.Context, in io.Reader, program string, args ...string) (*ran, error) {
 	for _, p := range []string{"prlimit", program} {
 		if _, err := exec.LookPath(p); err != nil {
-			return nil, fail.New(fail.Refused, "this server has no %s, which reading repositories needs", p).Do("apt install %s", programs[p])
+			return nil, fail.Wrap(fail.Refused, err, "this server has no %s, which reading repositories needs", p).Do("apt install %s", programs[p])
 		}
 	}
 	limits := []string{"--core=0", "--fsize=" + strconv.FormatInt(b.max, 10), "--data=" + strconv.Itoa(maxMemory), "--cpu=" + strconv.Itoa(int(maxCPU/time.Second)), program}

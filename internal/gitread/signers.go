@@ -57,7 +57,7 @@ func (s *Signers) addSSH(name, text string) error {
 				Do("write ann@example.org ssh-ed25519 AAAA…, or export keys with gpg --export --armor")
 		}
 		if _, err := base64.StdEncoding.DecodeString(words[at+1]); err != nil {
-			return fail.New(fail.Invalid, "line %d: the key is cut off or changed", i+1).At(name).Do("copy it again from the .pub file")
+			return fail.Wrap(fail.Invalid, err, "line %d: the key is cut off or changed", i+1).At(name).Do("copy it again from the .pub file")
 		}
 		found = true
 	}

@@ -155,7 +155,7 @@ func overviewTab(p *Pages, r *http.Request, who *access.Operator, c *store.Clust
 		return "", err
 	}
 	d.Duties = slices.DeleteFunc(d.Duties, func(d store.Duty) bool { return d.Kind == follow.Duty }) // the follow's own part says more
-	d.Follow, err = p.followOf(r.Context(), who, c.Name, string(c.Document))
+	d.Follow, err = followOf(r.Context(), p, who, c.Name, string(c.Document))
 	return "naupegos status " + quote(c.Name), err
 }
 

@@ -27,7 +27,7 @@ type followData struct {
 }
 
 // followOf returns what a cluster follows; nil: nothing.
-func (p *Pages) followOf(ctx context.Context, who *access.Operator, cluster, stored string) (*followData, error) {
+func followOf(ctx context.Context, p *Pages, who *access.Operator, cluster, stored string) (*followData, error) {
 	all := follow.NewFollows(p.c.Store.ServerSecrets())
 	f, err := all.Get(ctx, cluster)
 	if fail.KindOf(err) == fail.NotFound {
@@ -65,7 +65,7 @@ func followTone(state string) string {
 }
 
 // reviewPage shows what a cluster follows. The store may not have the cluster yet.
-func (p *Pages) reviewPage(r *http.Request, who *access.Operator) (*view, error) {
+func reviewPage(p *Pages, r *http.Request, who *access.Operator) (*view, error) {
 	name, stored := r.PathValue("name"), ""
 	c, err := p.c.Store.Cluster(r.Context(), name)
 	switch {
@@ -74,7 +74,7 @@ func (p *Pages) reviewPage(r *http.Request, who *access.Operator) (*view, error)
 	case fail.KindOf(err) != fail.NotFound:
 		return nil, err
 	}
-	d, err := p.followOf(r.Context(), who, name, stored)
+	d, err := followOf(r.Context(), p, who, name, stored)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (p *Pages) reviewPage(r *http.Request, who *access.Operator) (*view, error)
 }
 
 // reviewed returns the request of the review that a form names. It is the one that waits, or an error.
-func (p *Pages) reviewed(r *http.Request, id string) (*follow.Review, error) {
+func reviewed(p *Pages, r *http.Request, id string) (*follow.Review, error) {
 	review, err := follow.NewFollows(p.c.Store.ServerSecrets()).Reviewed(r.Context(), r.PathValue("name"), id)
 	if err == nil && review.ID != id {
 		err = fail.New(fail.Conflict, "this review was replaced").At(r.PathValue("name")).Do("look at the new one")
@@ -95,9 +95,9 @@ func (p *Pages) reviewed(r *http.Request, id string) (*follow.Review, error) {
 }
 
 // planReview plans a review anew, and asks for approval.
-func (p *Pages) planReview(r *http.Request, who *access.Operator, id string) (*view, error) {
+func planReview(p *Pages, r *http.Request, who *access.Operator, id string) (*view, error) {
 	name := r.PathValue("name")
-	review, err := p.reviewed(r, id)
+	review, err := reviewed(p, r, id)
 	if err != nil {
 		return nil, err
 	}
@@ -112,10 +112,10 @@ func (p *Pages) planReview(r *http.Request, who *access.Operator, id string) (*v
 }
 
 // jobOf returns the job that a form agrees to.
-func (p *Pages) jobOf(r *http.Request, who *access.Operator) (work.Order, error) {
+func jobOf(p *Pages, r *http.Request, who *access.Operator) (work.Order, error) {
 	o := work.Order{Digest: r.PostFormValue("digest"), Consents: r.PostForm["consent"], Yes: r.PostForm.Has("yes"), MayBuild: who.MayBuild()}
 	if id := r.PostFormValue("review"); id != "" {
-		review, err := p.reviewed(r, id)
+		review, err := reviewed(p, r, id)
 		if err == nil {
 			o.Asked, o.Review = review.Asked, id
 		}
@@ -133,7 +133,7 @@ func (p *Pages) jobOf(r *http.Request, who *access.Operator) (work.Order, error)
 }
 
 // reviewsOf lists the follows that need a person.
-func (p *Pages) reviewsOf(ctx context.Context, who *access.Operator) (all []need, err error) {
+func reviewsOf(ctx context.Context, p *Pages, who *access.Operator) (all []need, err error) {
 	list, err := follow.NewFollows(p.c.Store.ServerSecrets()).List(ctx, who.Sees)
 	for i := range list {
 		s, name := &list[i].Status, list[i].Cluster

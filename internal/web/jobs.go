@@ -45,7 +45,7 @@ type planData struct {
 // planPage makes a plan of the form's request, and asks for confirmation.
 func (p *Pages) planPage(r *http.Request, who *access.Operator) (*view, error) {
 	if id := r.PostFormValue("review"); id != "" {
-		return p.planReview(r, who, id)
+		return planReview(p, r, who, id)
 	}
 	asked, err := askedOf(r)
 	if err != nil {
@@ -124,7 +124,7 @@ func (p *Pages) jobActions() map[string]action {
 	}
 	return map[string]action{
 		"/ui/clusters/{name}/apply": {what: "agreed to", need: server.Operate, scope: server.Cluster("name"), do: func(r *http.Request, who *access.Operator) (string, string, error) {
-			o, err := p.jobOf(r, who)
+			o, err := jobOf(p, r, who)
 			if err != nil {
 				return "", "", err
 			}

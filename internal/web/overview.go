@@ -79,7 +79,7 @@ func (p *Pages) overviewPage(r *http.Request, who *access.Operator) (*view, erro
 		}
 		d.Needs = append(d.Needs, needsOf(&f.Rows[i], who.May(server.Operate, f.Rows[i].Name) == nil)...)
 	}
-	reviews, err := p.reviewsOf(r.Context(), who)
+	reviews, err := reviewsOf(r.Context(), p, who)
 	if err != nil {
 		return nil, err
 	}

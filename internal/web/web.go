@@ -134,7 +134,7 @@ func (p *Pages) pages() map[string]sight {
 		"/ui/new":            {server.Operate, server.Own(), p.newPage},
 		"/ui/runs/{id}":      {server.Read, server.Found("run", "id", p.clusterOfRun), p.runPage},
 		"/ui/jobs/{id}":      {server.Read, server.Found("job", "id", p.clusterOfJob), p.jobPage},
-		"/ui/reviews/{name}": {server.Read, server.Cluster("name"), p.reviewPage},
+		"/ui/reviews/{name}": {server.Read, server.Cluster("name"), func(r *http.Request, who *access.Operator) (*view, error) { return reviewPage(p, r, who) }},
 		"/ui/backups":        {server.Read, server.Own(), p.backupsPage},
 		"/ui/audit":          {server.Admin, server.Everything(), p.auditPage},
 
