@@ -28,7 +28,7 @@ var silent = map[string][]string{
 		"kubectl demo -- get nodes", "logs demo", "machine kill demo cp-1 --yes", "machine reboot demo cp-1 --yes", "machine start demo cp-1", "machine stop demo cp-1 --yes",
 		"node add demo --pool a --yes", "node cordon demo cp-1", "node drain demo cp-1", "node list demo", "node remove demo cp-1 --yes", "node replace demo cp-1 --yes", "node uncordon demo cp-1",
 		"plan -f cluster.yaml", "plan demo", "release demo out --yes", "renew demo --yes", "repair demo --yes", "reset demo --machine cp-1 --yes", "server", "server audit export", "server audit key", "server audit verify",
-		"server credential list", "server session list", "server status", "server token create x", "server token list", "server token revoke x", "server webhook list", "ssh demo cp-1", "ssh-config demo", "status demo",
+		"server credential list", "server follow list", "server session list", "server status", "server token create x", "server token list", "server token revoke x", "server webhook list", "ssh demo cp-1", "ssh-config demo", "status demo",
 		"store backup b.age --recipient age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p", "support demo", "test demo", "top --once", "ui --no-open", "update demo --yes", "upgrade demo --finish --yes", "users demo",
 	},
 	"server": { // a server that does not answer

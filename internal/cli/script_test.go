@@ -30,6 +30,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/bundle/bundletest"
+	"github.com/naupegos/naupegos/internal/gitread/gittest"
 	"github.com/naupegos/naupegos/internal/release"
 	"github.com/naupegos/naupegos/internal/remote"
 	"github.com/naupegos/naupegos/internal/store"
@@ -53,6 +54,7 @@ func TestMain(m *testing.M) {
 // `scrape URL CA TOKEN` prints a server's metrics as Prometheus' own parser reads them; `ask STATUS METHOD URL CA TOKEN [BODY]` sends a request with
 // a token ("-" for none) and a file as its body, and prints the answer. `ordinary N naupegos …` expects an exit status of a command run by a user
 // other than root. $PORT and $PORTS are free ports, and $PORT2 and $PORTS2.
+// `gitsite` serves an empty repository at $REPOSITORY, by the authority in git-ca.pem; $GITWORK is its work tree.
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
@@ -71,7 +73,7 @@ func TestScript(t *testing.T) {
 			e.Setenv("PORTS2", strconv.Itoa(testkit.FreePort(t)))
 			return besideCommand(e.Getenv("PATH"))
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "remember": remember, "bundle": putBundle, "release": haveABundle, "sshkey": sshKey, "serving": untilServing, "discover": discover, "until": until, "scrape": scrape, "ask": ask, "receive": receive, "ordinary": asOrdinary},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "remember": remember, "bundle": putBundle, "release": haveABundle, "sshkey": sshKey, "serving": untilServing, "discover": discover, "until": until, "scrape": scrape, "ask": ask, "receive": receive, "ordinary": asOrdinary, "gitsite": gitSite(t)},
 	})
 }
 
@@ -252,6 +254,20 @@ func ask(ts *testscript.TestScript, neg bool, args []string) {
 	fmt.Fprintf(ts.Stdout(), "%s%s\n", res.Header.Get("Location"), said)
 	if strconv.Itoa(res.StatusCode) != args[0] {
 		ts.Fatalf("%s %s: %s, want %s: %s", args[1], args[2], res.Status, args[0], said)
+	}
+}
+
+// gitSite returns the command that makes a repository and serves it until the test ends.
+func gitSite(t *testing.T) func(*testscript.TestScript, bool, []string) {
+	return func(ts *testscript.TestScript, neg bool, args []string) {
+		if neg || len(args) > 0 {
+			ts.Fatalf("usage: gitsite")
+		}
+		site := gittest.NewSite(t)
+		repo := site.NewRepo("infra")
+		ts.Setenv("REPOSITORY", repo.URL)
+		ts.Setenv("GITWORK", repo.Work)
+		ts.Check(os.WriteFile(ts.MkAbs("git-ca.pem"), []byte(site.CA), 0o600))
 	}
 }
 

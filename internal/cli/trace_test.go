@@ -16,7 +16,7 @@ import (
 // The commands that leave no trace in the audit, and why that is right. All others are in testdata/script/audit_commands.txtar, which runs them.
 var traceless = map[string]string{
 	"they read, and show no secret": "backup list,backup rehearse,backup show,certs issuer,certs list,describe,diff,doctor,document,events,explain,history,image upload," +
-		"init,logs,node list,plan,schema,server audit,server audit export,server audit key,server audit verify,server credential list,server session list," +
+		"init,logs,node list,plan,schema,server audit,server audit export,server audit key,server audit verify,server credential list,server follow list,server follow show,server session list," +
 		"server status,server token list,server webhook list,status,support,top,users,validate,version",
 	"they change a cluster: its history has them": "apply,autoscale,backup create,backup prune,backup restore,backup volumes,certs rotate,destroy,etcd recover,import,node add," +
 		"node cordon,node drain,node remove,node replace,node uncordon,release,renew,repair,reset,test,update,upgrade",

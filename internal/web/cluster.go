@@ -17,6 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/release"
 	"github.com/naupegos/naupegos/internal/server"
 	"github.com/naupegos/naupegos/internal/server/access"
+	"github.com/naupegos/naupegos/internal/server/follow"
 	"github.com/naupegos/naupegos/internal/server/watch"
 	"github.com/naupegos/naupegos/internal/store"
 )
@@ -44,6 +45,7 @@ type clusterData struct {
 	Paging   paging
 	Drawn    *topology
 	Duties   []store.Duty // unattended tasks
+	Follow   *followData  // its document in Git; nil: it follows none
 	Runs     []plan.RunRecord
 	RunHeads []head
 	Document string
@@ -149,7 +151,11 @@ func overviewTab(p *Pages, r *http.Request, who *access.Operator, c *store.Clust
 	if d.Status != nil {
 		d.Drawn, d.Standing = draw(d.Status), standing(d.Status)
 	}
-	d.Duties, err = who.View(p.c.Store).Duties(r.Context(), c.Name)
+	if d.Duties, err = who.View(p.c.Store).Duties(r.Context(), c.Name); err != nil {
+		return "", err
+	}
+	d.Duties = slices.DeleteFunc(d.Duties, func(d store.Duty) bool { return d.Kind == follow.Duty }) // the follow's own part says more
+	d.Follow, err = followOf(r.Context(), p, who, c.Name, string(c.Document))
 	return "naupegos status " + quote(c.Name), err
 }
 

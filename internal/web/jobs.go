@@ -19,6 +19,7 @@ import (
 	"github.com/naupegos/naupegos/internal/plan/words"
 	"github.com/naupegos/naupegos/internal/server"
 	"github.com/naupegos/naupegos/internal/server/access"
+	"github.com/naupegos/naupegos/internal/server/follow"
 	"github.com/naupegos/naupegos/internal/server/work"
 	"github.com/naupegos/naupegos/internal/store"
 )
@@ -35,13 +36,17 @@ type planData struct {
 	Notes, Warnings                 []string     // below the summary
 	Diff                            []delta.Hunk // of the document
 	Groups                          []show.Group
-	Graph                           *topology // nil: see graphOf
-	Unready                         string    // why it can't be carried out now; empty: it can
-	Edit                            editing   // what was asked for
+	Graph                           *topology      // nil: see graphOf
+	Unready                         string         // why it can't be carried out now; empty: it can
+	Edit                            editing        // what was asked for
+	Review                          *follow.Review // that the plan is of; nil: of none
 }
 
 // planPage makes a plan of the form's request, and asks for confirmation.
 func (p *Pages) planPage(r *http.Request, who *access.Operator) (*view, error) {
+	if id := r.PostFormValue("review"); id != "" {
+		return planReview(p, r, who, id)
+	}
 	asked, err := askedOf(r)
 	if err != nil {
 		return nil, err
@@ -119,17 +124,10 @@ func (p *Pages) jobActions() map[string]action {
 	}
 	return map[string]action{
 		"/ui/clusters/{name}/apply": {what: "agreed to", need: server.Operate, scope: server.Cluster("name"), do: func(r *http.Request, who *access.Operator) (string, string, error) {
-			asked, err := askedOf(r)
-			if err == nil {
-				err = confirmed(r, asked)
-			}
-			if err == nil && asked.Final() {
-				err = p.sensitive(r, who, "agreed to "+asked.Verb, asked.Cluster)
-			}
+			o, err := jobOf(p, r, who)
 			if err != nil {
 				return "", "", err
 			}
-			o := work.Order{Asked: asked, Digest: r.PostFormValue("digest"), Consents: r.PostForm["consent"], Yes: r.PostForm.Has("yes"), MayBuild: who.MayBuild()}
 			j, err := p.c.Board.Add(r.Context(), who.Name, r.PathValue("name"), o)
 			if fail.KindOf(err) == fail.Conflict { // the form was sent twice
 				if same, order := openJob(p, r, r.PathValue("name")); same != nil && same.Who == who.Name && o.Digest != "" && order.Digest == o.Digest {

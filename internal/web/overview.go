@@ -79,6 +79,12 @@ func (p *Pages) overviewPage(r *http.Request, who *access.Operator) (*view, erro
 		}
 		d.Needs = append(d.Needs, needsOf(&f.Rows[i], who.May(server.Operate, f.Rows[i].Name) == nil)...)
 	}
+	reviews, err := reviewsOf(r.Context(), p, who)
+	if err != nil {
+		return nil, err
+	}
+	d.Needs = append(d.Needs, reviews...)
+	d.Empty = d.Empty && len(reviews) == 0
 	if waiting > 0 {
 		d.Needs = append(d.Needs, need{Cause: words.Count(waiting, "machine waits", "machines wait") + " for approval", Href: approvalsPath, Button: "Compare their keys", Command: "naupegos machine list --approval pending", Tone: "warn"})
 	}

@@ -129,13 +129,14 @@ type sight struct {
 // pages returns the pages by their patterns.
 func (p *Pages) pages() map[string]sight {
 	all := map[string]sight{
-		"/ui/{$}":       {server.Read, server.Own(), p.overviewPage},
-		"/ui/clusters":  {server.Read, server.Own(), p.clustersPage},
-		"/ui/new":       {server.Operate, server.Own(), p.newPage},
-		"/ui/runs/{id}": {server.Read, server.Found("run", "id", p.clusterOfRun), p.runPage},
-		"/ui/jobs/{id}": {server.Read, server.Found("job", "id", p.clusterOfJob), p.jobPage},
-		"/ui/backups":   {server.Read, server.Own(), p.backupsPage},
-		"/ui/audit":     {server.Admin, server.Everything(), p.auditPage},
+		"/ui/{$}":            {server.Read, server.Own(), p.overviewPage},
+		"/ui/clusters":       {server.Read, server.Own(), p.clustersPage},
+		"/ui/new":            {server.Operate, server.Own(), p.newPage},
+		"/ui/runs/{id}":      {server.Read, server.Found("run", "id", p.clusterOfRun), p.runPage},
+		"/ui/jobs/{id}":      {server.Read, server.Found("job", "id", p.clusterOfJob), p.jobPage},
+		"/ui/reviews/{name}": {server.Read, server.Cluster("name"), func(r *http.Request, who *access.Operator) (*view, error) { return reviewPage(p, r, who) }},
+		"/ui/backups":        {server.Read, server.Own(), p.backupsPage},
+		"/ui/audit":          {server.Admin, server.Everything(), p.auditPage},
 
 		"/ui/clusters/{name}":                    {server.Read, server.Cluster("name"), clusterTab(p, "", overviewTab)},
 		"/ui/clusters/{name}/nodes":              {server.Read, server.Cluster("name"), clusterTab(p, "nodes", nodesTab)},

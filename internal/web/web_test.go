@@ -22,6 +22,7 @@ import (
 	"github.com/naupegos/naupegos/internal/registry/facts"
 	"github.com/naupegos/naupegos/internal/server"
 	"github.com/naupegos/naupegos/internal/server/access"
+	"github.com/naupegos/naupegos/internal/server/follow"
 	"github.com/naupegos/naupegos/internal/server/issuer"
 	"github.com/naupegos/naupegos/internal/server/watch"
 	"github.com/naupegos/naupegos/internal/server/work"
@@ -76,7 +77,7 @@ func newSiteWith(t *testing.T, by func(url string) *issuer.Issuer) *site {
 	s.local, _ = token("liz", server.Operate, "harbour")
 	agent := func() (string, error) { return "", fail.New(fail.NotFound, "there is no agent in this test") }
 	options := func(operate.Asked, work.Need) operate.Options { return operate.Options{Agent: agent, ReadOnly: true} }
-	s.board = work.New(work.Config{Store: st, Open: reopen, Options: options, Log: slog.New(slog.DiscardHandler)})
+	s.board = work.New(work.Config{Store: st, Open: reopen, Options: options, Log: slog.New(slog.DiscardHandler), Reviewed: follow.NewFollows(st.ServerSecrets()).Check})
 	mux := http.NewServeMux()
 	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.down.Load() {

@@ -26,6 +26,7 @@ import (
 	"github.com/naupegos/naupegos/internal/server/access"
 	"github.com/naupegos/naupegos/internal/server/api"
 	"github.com/naupegos/naupegos/internal/server/authority"
+	"github.com/naupegos/naupegos/internal/server/follow"
 	"github.com/naupegos/naupegos/internal/server/forward"
 	"github.com/naupegos/naupegos/internal/server/front"
 	oidc "github.com/naupegos/naupegos/internal/server/issuer"
@@ -125,7 +126,7 @@ signal ends it at once.`,
 	f.issuer.bind(c)
 	f.boot.Bind(c.Flags())
 	f.policy.bind(c.Flags())
-	c.AddCommand(newStatusCmd(h), newTokenCmd(h), newCredentialCmd(h), newWebhookCmd(h), newSessionCmd(h), newAuditCmd(h), netbooting.NewImport(h.Out, h.StateDir), newFrontCmd(h), newRenderCmd())
+	c.AddCommand(newStatusCmd(h), newTokenCmd(h), newCredentialCmd(h), newWebhookCmd(h), newFollowCmd(h), newSessionCmd(h), newAuditCmd(h), netbooting.NewImport(h.Out, h.StateDir), newFrontCmd(h), newRenderCmd())
 	c.AddCommand(h.Verbs...)
 	return c
 }
@@ -274,7 +275,7 @@ func (h Host) parts(ctx context.Context, st store.Store, gate *access.Gate, sign
 	if err != nil {
 		return nil, fail.Wrap(fail.Invalid, err, "--listen-https %s", f.https).Do("give HOST:PORT, or :PORT for all addresses")
 	}
-	board := work.New(work.Config{Store: st, Open: h.OpenStore, Options: h.Options, Log: log, Version: h.Version, Drain: f.drain, Ended: ended(told), Attended: told.Unattended,
+	board := work.New(work.Config{Store: st, Open: h.OpenStore, Options: h.Options, Log: log, Version: h.Version, Drain: f.drain, Ended: ended(told), Attended: told.Unattended, Reviewed: follow.NewFollows(st.ServerSecrets()).Check,
 		Here: here, Reached: func() ([]string, error) { return authority.HostNames(f.names) }})
 	c := web.Config{Store: st, Gate: gate, Machines: reg, Look: h.Look, Open: h.OpenStore, Options: h.Options, Board: board, Version: h.Version, Log: log}
 	if signIn.ForPages() {
@@ -288,12 +289,13 @@ func (h Host) parts(ctx context.Context, st store.Store, gate *access.Gate, sign
 	for _, r := range pages.Routes() {
 		ui.Mounts = append(ui.Mounts, server.Mount{Pattern: r.Pattern, Handler: r.Handler, Need: r.Need, Scope: r.Scope, Pages: true, Stream: r.Stream, Timeout: r.Within})
 	}
+	following := follow.NewRunner(follow.Config{Store: st, Open: h.OpenStore, Options: h.Options, Board: board, Policy: f.policy.rules, Log: log, Ended: told.Unattended})
 	watching, err := h.watching(st, f.health, log)
 	if err != nil {
 		return nil, err
 	}
 	return []server.Part{
-		watching, {Name: "audit", Run: gate.Summarize}, {Name: "jobs", Run: board.Run}, {Name: "unattended", Run: board.Attend}, ui,
+		watching, {Name: "audit", Run: gate.Summarize}, {Name: "jobs", Run: board.Run}, {Name: "unattended", Run: board.Attend}, {Name: "follow", Run: following.Run}, ui,
 		api.Part(ctx, api.Config{Store: st, Open: h.OpenStore, Options: h.Options, Look: h.Look, Board: board, Log: log, Version: h.Version}),
 	}, nil
 }

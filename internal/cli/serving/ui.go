@@ -22,6 +22,7 @@ import (
 	"github.com/naupegos/naupegos/internal/registry"
 	"github.com/naupegos/naupegos/internal/server"
 	"github.com/naupegos/naupegos/internal/server/access"
+	"github.com/naupegos/naupegos/internal/server/follow"
 	"github.com/naupegos/naupegos/internal/server/link"
 	"github.com/naupegos/naupegos/internal/server/problem"
 	"github.com/naupegos/naupegos/internal/server/work"
@@ -127,7 +128,7 @@ func (h Host) uiParts(ctx context.Context, st store.Store, door *link.Door, at *
 	gate := access.NewGate(st, log)
 	gate.Bound(access.Bounds{Fresh: link.Life, Idle: link.Life})
 	gate.Believe(door)
-	board := work.New(work.Config{Store: st, Open: h.OpenStore, Options: h.Options, Log: log, Version: h.Version, Of: []string{door.Who()}})
+	board := work.New(work.Config{Store: st, Open: h.OpenStore, Options: h.Options, Log: log, Version: h.Version, Of: []string{door.Who()}, Reviewed: follow.NewFollows(st.ServerSecrets()).Check})
 	_, port, err := net.SplitHostPort(at.Addr().String())
 	if err != nil {
 		return nil, fail.Wrap(fail.Internal, err, "read the address of the listener")

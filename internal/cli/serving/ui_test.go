@@ -52,8 +52,8 @@ func openUI(t *testing.T) (link string, end func() error) {
 	}
 }
 
-// follow opens the link as a browser does, and returns the final page.
-func follow(t *testing.T, c *http.Client, link string) (code int, body string) {
+// visit opens the link as a browser does, and returns the final page.
+func visit(t *testing.T, c *http.Client, link string) (code int, body string) {
 	t.Helper()
 	page, key, _ := strings.Cut(link, "#")
 	opened := testkit.Value(c.Get(page))(t)
@@ -90,7 +90,7 @@ func TestUISignsInWithinTwoSeconds(t *testing.T) {
 
 	jar := testkit.Value(cookiejar.New(nil))(t)
 	c := &http.Client{Jar: jar}
-	code, body := follow(t, c, link)
+	code, body := visit(t, c, link)
 	took := time.Since(began)
 	if code != http.StatusOK || !strings.Contains(body, "Sign out") || !strings.Contains(body, "by naupegos ui") {
 		t.Fatalf("%d: %s", code, body)
@@ -99,7 +99,7 @@ func TestUISignsInWithinTwoSeconds(t *testing.T) {
 	if took > 2*time.Second && testkit.Full() {
 		t.Errorf("signing in took %s, want 2 s", took)
 	}
-	if code, body := follow(t, &http.Client{Jar: testkit.Value(cookiejar.New(nil))(t)}, link); code != http.StatusUnauthorized || !strings.Contains(body, "works once") {
+	if code, body := visit(t, &http.Client{Jar: testkit.Value(cookiejar.New(nil))(t)}, link); code != http.StatusUnauthorized || !strings.Contains(body, "works once") {
 		t.Errorf("the link works twice: %d %s", code, body)
 	}
 	testkit.Must(t, end())

@@ -192,7 +192,7 @@ func OnHost(ctx context.Context, st store.Access, action, cluster string, do fun
 
 // NoteOnHost records a command on the store's host in the audit.
 func NoteOnHost(ctx context.Context, st store.Access, action, cluster, outcome string) error {
-	err := st.Note(ctx, store.AuditEntry{At: time.Now(), Who: hostUser(), Via: ViaHost, Session: "process " + strconv.Itoa(os.Getpid()), From: hostName(),
+	err := st.Note(ctx, store.AuditEntry{At: time.Now(), Who: HostUser(), Via: ViaHost, Session: "process " + strconv.Itoa(os.Getpid()), From: hostName(),
 		Action: words.Clip(action, 2*mostPath), Cluster: cluster, Outcome: outcome})
 	if err != nil {
 		return fail.Wrap(fail.KindOf(err), err, "note in the audit log: %s, %s", words.Clip(action, mostPath), outcome).Do("make the store writable: check the disk and the database")
@@ -200,8 +200,8 @@ func NoteOnHost(ctx context.Context, st store.Access, action, cluster, outcome s
 	return nil
 }
 
-// hostUser returns the user that runs this program, and the user behind sudo.
-func hostUser() string {
+// HostUser returns the user that runs this program, and the user behind sudo.
+func HostUser() string {
 	name := strconv.Itoa(os.Getuid())
 	if u, err := user.Current(); err == nil {
 		name = u.Username

@@ -88,6 +88,7 @@ func newAPI(ctx context.Context, c Config) *api {
 	a.plans()
 	a.jobs()
 	a.history()
+	a.follows()
 	a.server()
 	for _, t := range []reflect.Type{reflect.TypeFor[huma.ErrorModel](), reflect.TypeFor[huma.ErrorDetail]()} { // no answer has them
 		delete(conf.Components.Schemas.Map(), schemaName(t, ""))

@@ -134,6 +134,9 @@ func (b *Board) attend(ctx context.Context) error {
 		}
 	}
 	for of := range last { // duties of removed clusters, and duties that documents no longer request
+		if kinds[of.kind] == nil { // no document requests it
+			continue
+		}
 		if err := b.c.Store.DropDuty(ctx, of.cluster, of.kind); err != nil {
 			return err
 		}

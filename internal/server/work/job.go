@@ -178,6 +178,11 @@ func (j *job) do(hard context.Context) (done operate.Done, err error) {
 	if over, err := j.resume(hard); over || err != nil {
 		return operate.Done{Changed: over}, err
 	}
+	if j.Agreed == nil { // once the job has begun, a new commit waits for its end
+		if err := j.b.reviewed(hard, j.Cluster, j.order.Order); err != nil {
+			return done, err
+		}
+	}
 	ctx, cancel := context.WithCancel(hard) // the session ends with it
 	defer cancel()
 	begun, err := j.begin(ctx, cancel)

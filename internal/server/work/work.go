@@ -33,6 +33,7 @@ type Order struct {
 	Consents []string `json:"consents,omitempty" doc:"The consents given"`
 	Yes      bool     `json:"yes,omitempty" doc:"Also approve changes that turn out to be needed, unless they remove something"`
 	Parallel int      `json:"parallel,omitempty" minimum:"0" maximum:"256" doc:"Maximum number of concurrent steps; 0: 16"`
+	Review   string   `json:"review,omitempty" maxLength:"64" doc:"The ID of the followed repository's review that this approves, from GET /api/v1/follows: refused once another commit has replaced it"`
 	MayBuild bool     `json:"-"` // the operator may have the server build what its library lacks
 }
 
@@ -74,6 +75,8 @@ type Config struct {
 	// Here is the host part of the addresses for autoscalers (empty: all addresses); Reached returns the server's names and addresses for them.
 	Here    string
 	Reached func() ([]string, error)
+	// Reviewed refuses a job that approves a review which does not wait any more. nil: no review ever waits.
+	Reviewed func(ctx context.Context, cluster string, o Order) error
 	// Ended and Attended, if set, are called after jobs and unattended tasks.
 	Ended    func(verb string, err error)
 	Attended func(d store.Duty)
@@ -110,6 +113,9 @@ func (b *Board) Add(ctx context.Context, who, cluster string, o Order) (*store.J
 }
 
 func (b *Board) add(ctx context.Context, who, cluster string, o queued) (*store.Job, error) {
+	if err := b.reviewed(ctx, cluster, o.Order); err != nil {
+		return nil, err
+	}
 	raw, err := json.Marshal(o)
 	if err != nil {
 		return nil, fail.Wrap(fail.Internal, err, "write the job down")
@@ -119,6 +125,17 @@ func (b *Board) add(ctx context.Context, who, cluster string, o queued) (*store.
 		b.poke(b.wake)
 	}
 	return j, err
+}
+
+// reviewed refuses a job for a review that does not wait any more.
+func (b *Board) reviewed(ctx context.Context, cluster string, o Order) error {
+	switch {
+	case o.Review == "":
+		return nil
+	case b.c.Reviewed == nil:
+		return fail.New(fail.NotFound, "no review %.64q waits", o.Review).At(cluster)
+	}
+	return b.c.Reviewed(ctx, cluster, o)
 }
 
 // Stop requests a job to stop. A job on another server notices within seconds.
