@@ -5,8 +5,8 @@ import "cmp"
 // Addon is a component that runs in the cluster for its users. Naupegos installs it with the cluster, waits until it works, upgrades it with the
 // cluster, and removes it when it leaves the list.
 type Addon struct {
-	// Which addon: metrics-server provides the resource metrics of nodes and pods (kubectl top, autoscaling of pods); local-path provides volumes in a directory of the node that runs the pod; node-exporter serves the metrics of machines to Prometheus, and kube-state-metrics those of the API's objects; metallb gives Services of type LoadBalancer addresses in the machines' network; snapshot-controller turns VolumeSnapshots into snapshots of CSI drivers; cert-manager issues certificates to workloads, from authorities of your own or by ACME; external-dns publishes the names of Services and Ingresses at name servers that take dynamic updates.
-	Name string `json:"name" yaml:"name" jsonschema:"required,enum=metrics-server,enum=local-path,enum=node-exporter,enum=kube-state-metrics,enum=metallb,enum=snapshot-controller,enum=cert-manager,enum=external-dns"`
+	// Which addon: metrics-server provides the resource metrics of nodes and pods (kubectl top, autoscaling of pods); local-path provides volumes in a directory of the node that runs the pod; node-exporter serves the metrics of machines to Prometheus, and kube-state-metrics those of the API's objects; metallb gives Services of type LoadBalancer addresses in the machines' network; snapshot-controller turns VolumeSnapshots into snapshots of CSI drivers; cert-manager issues certificates to workloads, from authorities of your own or by ACME; external-dns publishes the names of Services and Ingresses at name servers that take dynamic updates; traefik passes requests on to pods, as Ingresses and Gateways of the Gateway API say.
+	Name string `json:"name" yaml:"name" jsonschema:"required,enum=metrics-server,enum=local-path,enum=node-exporter,enum=kube-state-metrics,enum=metallb,enum=snapshot-controller,enum=cert-manager,enum=external-dns,enum=traefik"`
 	// Settings of the addon metrics-server.
 	MetricsServer *MetricsServer `json:"metricsServer,omitempty" yaml:"metricsServer,omitempty"`
 	// Settings of the addon local-path.
@@ -21,6 +21,8 @@ type Addon struct {
 	CertManager *CertManager `json:"certManager,omitempty" yaml:"certManager,omitempty"`
 	// Settings of the addon external-dns.
 	ExternalDNS *ExternalDNS `json:"externalDNS,omitempty" yaml:"externalDNS,omitempty"`
+	// Settings of the addon traefik.
+	Traefik *Traefik `json:"traefik,omitempty" yaml:"traefik,omitempty"`
 }
 
 // The addons.
@@ -33,6 +35,7 @@ const (
 	AddonSnapshots        = "snapshot-controller"
 	AddonCertManager      = "cert-manager"
 	AddonExternalDNS      = "external-dns"
+	AddonTraefik          = "traefik"
 )
 
 // MetricsServer collects the CPU and memory usage of nodes and pods from the kubelets.
@@ -167,6 +170,11 @@ func (c *Cluster) defaultAddons() {
 					p.AutoAssign = &yes
 				}
 			}
+		case AddonTraefik:
+			if a.Traefik == nil {
+				a.Traefik = &Traefik{}
+			}
+			c.defaultTraefik(a.Traefik)
 		case AddonNodeExporter:
 			if a.NodeExporter == nil {
 				a.NodeExporter = &NodeExporter{}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/naupegos/naupegos/api/strict"
+	"github.com/naupegos/naupegos/api/v1alpha1/ports"
 )
 
 // maxResolution is the maximum interval of metrics-server. The minimum is that of all durations, 10 s, at which kubelets measure.
@@ -33,7 +34,7 @@ func (c *Cluster) checkAddons(r *findings) {
 		}{
 			{"metricsServer", AddonMetricsServer, a.MetricsServer != nil}, {"localPath", AddonLocalPath, a.LocalPath != nil}, {"nodeExporter", AddonNodeExporter, a.NodeExporter != nil},
 			{"metallb", AddonMetalLB, a.MetalLB != nil}, {"snapshotController", AddonSnapshots, a.SnapshotController != nil}, {"certManager", AddonCertManager, a.CertManager != nil},
-			{"externalDNS", AddonExternalDNS, a.ExternalDNS != nil},
+			{"externalDNS", AddonExternalDNS, a.ExternalDNS != nil}, {"traefik", AddonTraefik, a.Traefik != nil},
 		} {
 			if s.given && s.of != a.Name {
 				r.Add(field+"."+s.key, "belongs to addon "+s.of, "remove it, or list that addon", field+".name")
@@ -53,29 +54,15 @@ func (c *Cluster) checkAddons(r *findings) {
 		if a.Name == AddonExternalDNS {
 			checkExternalDNS(r, field, a.ExternalDNS)
 		}
+		if t := a.Traefik; t != nil && a.Name == AddonTraefik {
+			c.checkTraefik(r, field+".traefik", t)
+		}
 		if m := a.CertManager; m != nil {
 			m.check(r, field+".certManager")
 		}
 		if n := a.NodeExporter; n != nil {
-			c.checkNodeExporter(r, field+".nodeExporter", n)
+			ports.Machines().Claim(r, field+".nodeExporter.port", "tcp", n.Port, AddonNodeExporter, "take another, such as 9100")
 		}
-	}
-}
-
-// machinePorts are the TCP ports that programs of a cluster's machines listen on.
-var machinePorts = map[int]string{2379: "etcd", 2380: "etcd", 2381: "etcd", 6443: "the API server", 10248: "kubelet", 10249: "kube-proxy", 10250: "kubelet", 10256: "kube-proxy",
-	10257: "kube-controller-manager", 10258: "the cloud controller manager", 10259: "kube-scheduler"}
-
-// The node ports of Services, as the API server has them by default.
-const firstNodePort, lastNodePort = 30000, 32767
-
-func (c *Cluster) checkNodeExporter(r *findings, field string, n *NodeExporter) {
-	who, taken := machinePorts[n.Port]
-	if n.Port >= firstNodePort && n.Port <= lastNodePort {
-		who, taken = "Services (node ports)", true
-	}
-	if taken {
-		r.Add(field+".port", fmt.Sprintf("port %d belongs to %s", n.Port, who), "take another, such as 9100")
 	}
 }
 
