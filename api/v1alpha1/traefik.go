@@ -56,7 +56,7 @@ type Traefik struct {
 // EntryPoint is a further port of Traefik's.
 type EntryPoint struct {
 	// Name by which routes refer to it.
-	Name string `json:"name" yaml:"name" jsonschema:"required,maxLength=15,pattern=^[a-z]([-a-z0-9]*[a-z0-9])?$"`
+	Name string `json:"name" yaml:"name" jsonschema:"required,maxLength=15,pattern=^[a-z](-?[a-z0-9])*$"`
 	// Port of the load balancer, or of the nodes with HostPort.
 	Port int `json:"port" yaml:"port" jsonschema:"required,minimum=1,maximum=65535" host:"none"`
 	// Protocol.
@@ -145,7 +145,7 @@ func (c *Cluster) checkTraefikPorts(r *findings, field string, t *Traefik) {
 	for i, e := range t.EntryPoints {
 		at := strict.Item(field+".entryPoints", i)
 		switch {
-		case slices.Contains([]string{"web", "websecure", "traefik"}, e.Name):
+		case slices.Contains([]string{"web", "websecure", "traefik", "metrics"}, e.Name):
 			r.Add(at+".name", strict.Quote(e.Name)+" is one of Traefik's own entry points", "take another name")
 		case slices.ContainsFunc(t.EntryPoints[:i], func(o EntryPoint) bool { return o.Name == e.Name }):
 			r.Add(at+".name", "entry point "+e.Name+" is already listed", "take another name")

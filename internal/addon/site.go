@@ -24,6 +24,7 @@ const (
 	NameSnapshots        = v1alpha1.AddonSnapshots
 	NameCertManager      = v1alpha1.AddonCertManager
 	NameExternalDNS      = v1alpha1.AddonExternalDNS
+	NameTraefik          = v1alpha1.AddonTraefik
 )
 
 // metalLBNamespace is the namespace of the addon metallb, whose controller reads and writes Secrets.
@@ -64,6 +65,8 @@ var (
 	certManagerManifest string
 	//go:embed manifests/external-dns.yaml
 	externalDNSManifest string
+	//go:embed manifests/traefik.yaml
+	traefikManifest string
 )
 
 // Site lists the addons of a document in the document's order, without their manifests.
@@ -92,6 +95,10 @@ func Site(doc *v1alpha1.Cluster) []Addon {
 		case v1alpha1.AddonExternalDNS:
 			out = append(out, Addon{Name: a.Name, Title: "names of Services and Ingresses in DNS (external-dns)", Reason: "it publishes names at " + a.ExternalDNS.RFC2136.Server, Secret: true,
 				Workloads: []Workload{{"Deployment", a.Name, ExternalDNSNamespace}}})
+		case v1alpha1.AddonTraefik:
+			kind := map[bool]string{true: "DaemonSet", false: "Deployment"}
+			out = append(out, Addon{Name: a.Name, Title: "Ingresses and Gateways (traefik)", Reason: "it passes clients' requests on to pods",
+				Workloads: []Workload{{kind[a.Traefik.Expose == v1alpha1.ExposeHostPort], a.Name, TraefikNamespace}}})
 		case v1alpha1.AddonKubeStateMetrics:
 			out = append(out, Addon{Name: a.Name, Title: "metrics of the API's objects (kube-state-metrics)", Reason: "Prometheus reads the state of workloads from it",
 				Workloads: []Workload{{Kind: "Deployment", Name: a.Name}}})
@@ -116,7 +123,7 @@ type Input struct {
 // renderers render the addons of documents by name.
 var renderers = map[string]func(Input, v1alpha1.Addon) ([]byte, error){
 	NameMetricsServer: metricsServer, NameLocalPath: localPath, NameNodeExporter: nodeExporter, NameKubeStateMetrics: kubeStateMetrics, NameMetalLB: metalLB,
-	NameSnapshots: snapshots, NameCertManager: certManager, NameExternalDNS: externalDNS,
+	NameSnapshots: snapshots, NameCertManager: certManager, NameExternalDNS: externalDNS, NameTraefik: traefik,
 }
 
 // RenderSite renders one addon of a document with the images of a bundle. It returns fail.NotFound if the bundle lacks an image.

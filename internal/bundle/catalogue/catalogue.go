@@ -11,6 +11,7 @@ const (
 	Snapshots     = "snapshot-controller" // VolumeSnapshots of CSI drivers
 	ExternalDNS   = "external-dns"        // names of Services and Ingresses in DNS
 	CertManager   = "cert-manager"        // certificates for workloads
+	Traefik       = "traefik"             // Ingresses and Gateways
 )
 
 // The images that are not named as their set.
@@ -65,6 +66,7 @@ func Sets() []Set {
 		snapshots(),
 		certManager(),
 		externalDNS(),
+		traefik(),
 	}
 }
 
@@ -110,4 +112,14 @@ func externalDNS() Set {
 	const module, version = "sigs.k8s.io/external-dns", "v0.22.0"
 	return Set{Name: ExternalDNS, Module: module, Version: version, Revision: "-1", LDFlags: " -X " + module + "/pkg/apis/externaldns.Version=" + version,
 		Programs: []Program{{Image: ExternalDNS, Package: "."}}}
+}
+
+// traefik returns Traefik without its ACME client: see the recipe's module lego. The definitions of the Gateway API are those of the version that it knows.
+func traefik() Set {
+	const module, version = "github.com/traefik/traefik/v3", "v3.7.13"
+	const stamp = " -X " + module + "/pkg/version."
+	return Set{Name: Traefik, Module: module, Version: version, Revision: "-1", LDFlags: stamp + "Version=" + version[1:] + stamp + "Codename=naupegos" + stamp + "BuildDate=1970-01-01T00:00:00Z",
+		Programs: []Program{{Image: Traefik, Package: module + "/cmd/traefik", Authorities: true}},
+		// Not the policy that guards the Gateway API's definitions: it would refuse the way back to an older version of them.
+		Definitions: []string{"sigs.k8s.io/gateway-api:config/crd/standard/gateway.networking.k8s.io_[a-u]*.yaml", "docs/content/reference/dynamic-configuration/traefik.io_*.yaml"}}
 }

@@ -120,7 +120,7 @@ func (c *Addons) SetStep(s *siteset.Set, seen *observe.SeenSet, install, hooked 
 	for _, pods := range seen.Barred {
 		step.Details = append(step.Details, "will not have its pods: "+pods)
 	}
-	giveUp(step, seen.Volumes, seen.Defined)
+	GiveUp(step, seen.Volumes, seen.Defined)
 	return step
 }
 
@@ -170,8 +170,8 @@ func (c *Addons) modeStep(s *siteset.Set, step *plan.Step) *plan.Step {
 	return step
 }
 
-// giveUp asks for consent to lose volumes and definitions with a step.
-func giveUp(step *plan.Step, volumes, defined []string) {
+// GiveUp asks for consent to lose volumes and definitions with a step.
+func GiveUp(step *plan.Step, volumes, defined []string) {
 	for _, d := range defined {
 		step.Consent = ConsentDefinitions
 		step.Details = append(step.Details, d+" is deleted, and these objects with it")
@@ -406,7 +406,7 @@ func (c *Addons) RemoveSetStep(s observe.SurplusSet) *plan.Step {
 	for _, hook := range s.Unrun {
 		step.Details = append(step.Details, "its hook "+hook+" is not run: if the chart needs it, run it before")
 	}
-	giveUp(step, s.Volumes, s.Defined)
+	GiveUp(step, s.Volumes, s.Defined)
 	return step
 }
 
