@@ -176,8 +176,8 @@ func (r Refusal) Locate(file string, data []byte) Refusal {
 	return out
 }
 
-// changeText says what a change of the field at a path means; empty for a field without a rule of its own.
-func changeText(path string, f strict.Field) string {
+// ChangeText says what a change of the field at a path means; empty for a field without a rule of its own.
+func ChangeText(path string, f strict.Field) string {
 	if !ruled(f) {
 		return ""
 	}

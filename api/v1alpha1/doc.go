@@ -1,4 +1,4 @@
-// Package v1alpha1 is the Cluster document: its types, strict parsing, defaults, validation, JSON Schema and reference.
+// Package v1alpha1 is the Cluster document: its types, strict parsing, defaults and validation.
 //
 // The document is the only source of intent, so everything that a user can choose is a field here. The struct tags and doc comments are the only
 // source of defaults, limits, schema and reference. The package is pure: it opens no file, uses no network and does not know how a cluster is built.

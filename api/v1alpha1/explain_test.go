@@ -4,17 +4,17 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/describe"
 )
 
 // TestExplainKnowsEveryField asks about every field that the document has.
 func TestExplainKnowsEveryField(t *testing.T) {
-	paths := v1alpha1.FieldPaths()
+	paths := describe.FieldPaths()
 	if len(paths) < 50 {
 		t.Fatalf("only %d fields: %v", len(paths), paths)
 	}
 	for _, path := range paths {
-		text, err := v1alpha1.Explain(path, false)
+		text, err := describe.Explain(path, false)
 		if err != nil {
 			t.Errorf("%s: %v", path, err)
 			continue
@@ -38,7 +38,7 @@ func TestExplain(t *testing.T) {
 		{"spec", "\n  workers  <list of mappings>\n    name  <text>  -required-\n", true},
 		{"metadata.name", "required", false},
 	} {
-		if text, err := v1alpha1.Explain(c.path, c.recursive); err != nil || !strings.Contains(text, c.want) {
+		if text, err := describe.Explain(c.path, c.recursive); err != nil || !strings.Contains(text, c.want) {
 			t.Errorf("%q: %v\n%s", c.path, err, text)
 		}
 	}
@@ -50,7 +50,7 @@ func TestExplain(t *testing.T) {
 		"spec..kubernetes":          `spec has no field ""`,
 		"spec.provider.local.bogus": "spec.provider.local has no field",
 	} {
-		if _, err := v1alpha1.Explain(path, false); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := describe.Explain(path, false); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v; want %q in it", path, err, want)
 		}
 	}

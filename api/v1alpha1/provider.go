@@ -1,6 +1,10 @@
 package v1alpha1
 
-import "reflect"
+import (
+	"reflect"
+
+	"github.com/invopop/jsonschema"
+)
 
 // Provider says where machines come from: exactly one of its fields is set.
 type Provider struct {
@@ -211,4 +215,11 @@ func MetalPoolName(role, pool string) string {
 		return pool
 	}
 	return role
+}
+
+// JSONSchemaExtend requires exactly one provider.
+func (Provider) JSONSchemaExtend(s *jsonschema.Schema) {
+	for _, name := range Providers() {
+		s.OneOf = append(s.OneOf, &jsonschema.Schema{Required: []string{name}})
+	}
 }

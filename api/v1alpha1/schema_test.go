@@ -10,13 +10,13 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/describe"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 func compiledSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
-	text, err := v1alpha1.Schema()
+	text, err := describe.Schema()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,12 +55,12 @@ func validate(t *testing.T, s *jsonschema.Schema, data []byte) error {
 }
 
 func TestSchema(t *testing.T) {
-	first, err := v1alpha1.Schema()
+	first, err := describe.Schema()
 	if err != nil {
 		t.Fatal(err)
 	}
 	testkit.Golden(t, "schema.json", first)
-	second, err := v1alpha1.Schema()
+	second, err := describe.Schema()
 	if err != nil || !bytes.Equal(first, second) {
 		t.Errorf("the schema differs from one call to the next (%v)", err)
 	}
@@ -110,7 +110,7 @@ func TestSchemaRefuses(t *testing.T) {
 }
 
 func TestReference(t *testing.T) {
-	text, err := v1alpha1.Reference()
+	text, err := describe.Reference()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 // TestTypes checks the requirements of the code that reads the types: every key has the same name in YAML and JSON, a comment, and valid tags;
 // numbers have limits.
 func TestTypes(t *testing.T) {
-	docs, err := comments()
+	docs, err := Comments()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,23 +18,17 @@ import (
 
 // fetcher downloads over HTTP with bounds on everything.
 type fetcher struct {
-	client   *http.Client
-	attempts int           // of one file; a cut connection is resumed where it was cut
-	stall    time.Duration // without a byte, after which a connection counts as cut
-	largest  int64         // bytes of a file
+	client    *http.Client
+	transport *http.Transport // of the client
+	attempts  int             // of one file; a cut connection is resumed where it was cut
+	stall     time.Duration   // without a byte, after which a connection counts as cut
+	largest   int64           // bytes of a file
 }
 
-func newFetcher() *fetcher { return fetcherOver(newTransport()) }
-
-func fetcherOver(t *http.Transport) *fetcher {
-	return &fetcher{client: &http.Client{Transport: scheme.Watch(t), CheckRedirect: noDowngrade}, attempts: 4, stall: 30 * time.Second, largest: 4 << 30}
-}
-
-func newTransport() *http.Transport {
+func newFetcher() *fetcher {
 	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.DialContext = (&net.Dialer{Timeout: 10 * time.Second}).DialContext
-	t.OnProxyConnectResponse, t.ResponseHeaderTimeout = throughProxy, 30*time.Second
-	return t
+	t.DialContext, t.OnProxyConnectResponse, t.ResponseHeaderTimeout = (&net.Dialer{Timeout: 10 * time.Second}).DialContext, throughProxy, 30*time.Second
+	return &fetcher{client: &http.Client{Transport: scheme.Watch(t), CheckRedirect: noDowngrade}, transport: t, attempts: 4, stall: 30 * time.Second, largest: 4 << 30}
 }
 
 // throughProxy returns an error that names the proxy if the proxy of the environment does not lead on.

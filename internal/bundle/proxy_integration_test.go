@@ -63,11 +63,12 @@ func TestDownloadThroughSquid(t *testing.T) {
 	origin := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) }))
 	defer origin.Close()
 	fetch := func(at *url.URL) (string, error) {
-		tr := newTransport()
+		f := newFetcher()
+		tr := f.transport
 		tr.Proxy = http.ProxyURL(at)
 		tr.TLSClientConfig = origin.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 		defer tr.CloseIdleConnections() // squid logs a tunnel when it ends
-		return fetcherOver(tr).text(t.Context(), origin.URL)
+		return f.text(t.Context(), origin.URL)
 	}
 	open, log := squid(t, "http_access allow all")
 	got, err := fetch(open)

@@ -22,9 +22,9 @@ func TestProxyRefusesConnect(t *testing.T) {
 		defer proxy.Close()
 		at, err := url.Parse("http://me:secret@" + strings.TrimPrefix(proxy.URL, "http://"))
 		testkit.Must(t, err)
-		tr := newTransport()
-		tr.Proxy = http.ProxyURL(at)
-		_, err = fetcherOver(tr).text(t.Context(), "https://download.example.org/sum")
+		f := newFetcher()
+		f.transport.Proxy = http.ProxyURL(at)
+		_, err = f.text(t.Context(), "https://download.example.org/sum")
 		if fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "the proxy "+at.Host+" does not connect to download.example.org:443") || !strings.Contains(err.Error(), remedy) {
 			t.Errorf("%d: %v", status, err)
 		}

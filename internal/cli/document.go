@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/describe"
 	"github.com/naupegos/naupegos/internal/cli/bundles"
 	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -105,7 +107,7 @@ yaml-language-server, begin the document with:  # yaml-language-server: $schema=
 		Example: "  naupegos schema > naupegos.schema.json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			b, err := v1alpha1.Schema()
+			b, err := describe.Schema()
 			if err != nil {
 				return err
 			}
@@ -129,14 +131,10 @@ spec.workers[0].taints. Without FIELD, describe the document itself.`,
 			if len(args) > 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			return v1alpha1.FieldPaths(), cobra.ShellCompDirectiveNoFileComp
+			return describe.FieldPaths(), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
-			path := ""
-			if len(args) == 1 {
-				path = args[0]
-			}
-			text, err := v1alpha1.Explain(path, recursive)
+			text, err := describe.Explain(strings.Join(args, ""), recursive) // at most one
 			if err != nil {
 				return err
 			}

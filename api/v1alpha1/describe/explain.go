@@ -1,4 +1,6 @@
-package v1alpha1
+// Package describe describes the Cluster document to people and editors: explanations of fields, the JSON Schema and the reference, all made from the
+// types and their comments.
+package describe
 
 import (
 	"bytes"
@@ -7,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/naupegos/naupegos/api/strict"
+	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
@@ -14,7 +17,7 @@ import (
 // the fields of all deeper levels, without descriptions. The path is written as in errors ("spec.workers.replicas"; "[]" and list indices are
 // optional); the empty path is the document itself. An unknown path is an error that names the nearest known key.
 func Explain(path string, recursive bool) (string, error) {
-	docs, err := comments()
+	docs, err := v1alpha1.Comments()
 	if err != nil {
 		return "", err
 	}
@@ -24,7 +27,7 @@ func Explain(path string, recursive bool) (string, error) {
 	}
 	var b bytes.Buffer
 	if f == nil {
-		fmt.Fprintf(&b, "KIND:     %s\nVERSION:  %s\n\n%s\n", Kind, APIVersion, wrap(docs[t.Name()]))
+		fmt.Fprintf(&b, "KIND:     %s\nVERSION:  %s\n\n%s\n", v1alpha1.Kind, v1alpha1.APIVersion, wrap(docs[t.Name()]))
 	} else {
 		fmt.Fprintf(&b, "FIELD:    %s\nTYPE:     %s\n", at, strings.ReplaceAll(typeText(f.Field), "`", ""))
 		switch {
@@ -33,7 +36,7 @@ func Explain(path string, recursive bool) (string, error) {
 		case f.Default != "":
 			fmt.Fprintf(&b, "DEFAULT:  %s\n", f.Default)
 		}
-		if change := changeText(f.rule, f.Field); change != "" {
+		if change := v1alpha1.ChangeText(f.rule, f.Field); change != "" {
 			fmt.Fprintf(&b, "CHANGE:   %s\n", change)
 		}
 		fmt.Fprintf(&b, "\n%s\n", wrap(f.doc(docs)))
@@ -65,7 +68,7 @@ func listFields(b *bytes.Buffer, t reflect.Type, docs map[string]string, indent 
 // FieldPaths lists the paths of all fields as Explain takes them, in the document's order.
 func FieldPaths() []string {
 	var all []string
-	strict.Walk(reflect.TypeFor[Cluster](), "", func(path string, _ reflect.Type, _ strict.Field) {
+	strict.Walk(reflect.TypeFor[v1alpha1.Cluster](), "", func(path string, _ reflect.Type, _ strict.Field) {
 		all = append(all, strings.ReplaceAll(path, "[]", ""))
 	})
 	return all
@@ -82,7 +85,7 @@ func (e explained) doc(docs map[string]string) string { return docs[e.parent.Nam
 
 // findField returns the field at path, and the path in the form that errors use. For the empty path it returns no field, only the document's type.
 func findField(path string) (string, *explained, reflect.Type, error) {
-	t, at, rule := reflect.TypeFor[Cluster](), "", ""
+	t, at, rule := reflect.TypeFor[v1alpha1.Cluster](), "", ""
 	var found *explained
 	for key := range strings.SplitSeq(path, ".") {
 		if path == "" {
@@ -107,7 +110,7 @@ func findField(path string) (string, *explained, reflect.Type, error) {
 			rule += "[]"
 		}
 	}
-	return at, found, reflect.TypeFor[Cluster](), nil
+	return at, found, reflect.TypeFor[v1alpha1.Cluster](), nil
 }
 
 func unknownField(at, key string, known []string) error {

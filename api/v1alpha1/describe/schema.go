@@ -1,26 +1,23 @@
-package v1alpha1
+package describe
 
 import (
 	"bytes"
-	"embed"
 	"encoding/json"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"reflect"
 	"strings"
 
 	"github.com/invopop/jsonschema"
 
 	"github.com/naupegos/naupegos/api/strict"
+	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
 // Schema returns the JSON Schema (draft 2020-12) of the document, the same bytes each time. Editors use it for completion and checks; only Parse
 // checks rules that depend on several fields.
 func Schema() ([]byte, error) {
-	docs, err := comments()
+	docs, err := v1alpha1.Comments()
 	if err != nil {
 		return nil, err
 	}
@@ -35,10 +32,10 @@ func Schema() ([]byte, error) {
 			return docs[t.Name()+name]
 		},
 	}
-	s := reflector.Reflect(&Cluster{})
+	s := reflector.Reflect(&v1alpha1.Cluster{})
 	s.Title = "Naupegos cluster document"
 	// The reflector omits the defaults of types that have a schema of their own.
-	strict.Walk(reflect.TypeFor[Cluster](), "", func(_ string, parent reflect.Type, f strict.Field) {
+	strict.Walk(reflect.TypeFor[v1alpha1.Cluster](), "", func(_ string, parent reflect.Type, f strict.Field) {
 		if def, ok := s.Definitions[parent.Name()]; ok && f.Default != "" && strict.IsText(f.Type) {
 			if p, ok := def.Properties.Get(f.Key); ok {
 				p.Default = f.Default
@@ -52,25 +49,18 @@ func Schema() ([]byte, error) {
 	return append(out, '\n'), nil
 }
 
-// JSONSchemaExtend requires exactly one provider.
-func (Provider) JSONSchemaExtend(s *jsonschema.Schema) {
-	for _, name := range Providers() {
-		s.OneOf = append(s.OneOf, &jsonschema.Schema{Required: []string{name}})
-	}
-}
-
 // Reference returns the reference of the document in Markdown: tables of all fields, generated from the types.
 func Reference() ([]byte, error) {
-	docs, err := comments()
+	docs, err := v1alpha1.Comments()
 	if err != nil {
 		return nil, err
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# The Cluster document\n\n`apiVersion: %s`, `kind: %s`. Generated from the types in `api/%s`; do not edit.\n\n", APIVersion, Kind, Version)
-	fmt.Fprintf(&b, "A document is YAML in UTF-8 of at most %d KiB. Unknown keys, duplicate keys, aliases, merge keys and tags are errors. Durations are written like `90s`, `5m`, `1h30m`.\n\n", MaxDocumentBytes>>10)
-	fmt.Fprintf(&b, "Supported Kubernetes minor releases: %s.\n", strings.Join(SupportedMinors(), ", "))
+	fmt.Fprintf(&b, "# The Cluster document\n\n`apiVersion: %s`, `kind: %s`. Generated from the types in `api/%s`; do not edit.\n\n", v1alpha1.APIVersion, v1alpha1.Kind, v1alpha1.Version)
+	fmt.Fprintf(&b, "A document is YAML in UTF-8 of at most %d KiB. Unknown keys, duplicate keys, aliases, merge keys and tags are errors. Durations are written like `90s`, `5m`, `1h30m`.\n\n", v1alpha1.MaxDocumentBytes>>10)
+	fmt.Fprintf(&b, "Supported Kubernetes minor releases: %s.\n", strings.Join(v1alpha1.SupportedMinors(), ", "))
 	b.WriteString("\nThe column *change* says what it means to change a field of a cluster that is up. **free**: nothing that runs is disturbed. **rolling**: services restart, one machine after another. **consent**: something is given up for good, and `apply` needs `--consent` with the name. **verb**: another command does it. **refused**: it can't change while the cluster lives.\n")
-	section(&b, docs, "", reflect.TypeFor[Cluster]())
+	section(&b, docs, "", reflect.TypeFor[v1alpha1.Cluster]())
 	return b.Bytes(), nil
 }
 
@@ -90,7 +80,7 @@ func section(b *bytes.Buffer, docs map[string]string, path string, t reflect.Typ
 		case f.Default != "":
 			def = "`" + f.Default + "`"
 		}
-		fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", f.Key, typeText(f), def, changeText(strict.Join(path, f.Key), f), strings.ReplaceAll(docs[t.Name()+"."+f.Name], "|", `\|`))
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", f.Key, typeText(f), def, v1alpha1.ChangeText(strict.Join(path, f.Key), f), strings.ReplaceAll(docs[t.Name()+"."+f.Name], "|", `\|`))
 	}
 	for _, f := range fields {
 		p, e := strict.Join(path, f.Key), f.Type
@@ -135,56 +125,3 @@ func typeText(f strict.Field) string {
 	}
 	return "text"
 }
-
-// sources are the files that declare the document's types: their doc comments are the descriptions of schema and
-// reference, so that nothing is written twice and no generated file can be out of date.
-//
-//go:embed cluster.go addons.go external_dns.go sets.go components.go provider.go endpoint.go identity.go nodes.go machine_settings.go outside.go settings.go openstack.go backup.go pki.go
-var sources embed.FS
-
-// comments returns the doc comments of types ("Pool") and fields ("Pool.Name"), each joined into one line.
-func comments() (map[string]string, error) {
-	out := map[string]string{}
-	entries, err := sources.ReadDir(".")
-	if err != nil {
-		return nil, fail.Wrap(fail.Internal, err, "read the document's types")
-	}
-	for _, e := range entries {
-		text, err := sources.ReadFile(e.Name())
-		if err != nil {
-			return nil, fail.Wrap(fail.Internal, err, "read the document's types")
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), e.Name(), text, parser.ParseComments)
-		if err != nil {
-			return nil, fail.Wrap(fail.Internal, err, "read the document's types")
-		}
-		for _, d := range file.Decls {
-			if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.TYPE {
-				typeComments(g, out)
-			}
-		}
-	}
-	return out, nil
-}
-
-// typeComments adds the comments of one type declaration.
-func typeComments(g *ast.GenDecl, out map[string]string) {
-	for _, s := range g.Specs {
-		ts, ok := s.(*ast.TypeSpec)
-		if !ok {
-			continue
-		}
-		out[ts.Name.Name] = line(g.Doc)
-		st, ok := ts.Type.(*ast.StructType)
-		if !ok {
-			continue
-		}
-		for _, f := range st.Fields.List {
-			for _, n := range f.Names {
-				out[ts.Name.Name+"."+n.Name] = line(f.Doc)
-			}
-		}
-	}
-}
-
-func line(c *ast.CommentGroup) string { return strings.Join(strings.Fields(c.Text()), " ") }
