@@ -69,7 +69,7 @@ type EntryPoint struct {
 const (
 	ExposeLoadBalancer, ExposeNodePort, ExposeHostPort = "LoadBalancer", "NodePort", "HostPort"
 
-	TraefikHealthPort = 8080
+	TraefikHealthPort = 8990
 )
 
 func (c *Cluster) defaultTraefik(t *Traefik) {
@@ -95,6 +95,9 @@ func (c *Cluster) checkTraefik(r *findings, field string, t *Traefik) {
 	s := c.Spec
 	if t.Expose == ExposeLoadBalancer && s.Provider.OpenStack == nil && c.Addon(AddonMetalLB) == nil && len(s.Charts)+len(s.Manifests) == 0 && s.Kubernetes.CNI != CNINone {
 		r.Add(field+".expose", "nothing gives addresses to Services of type LoadBalancer", "list metallb, or use NodePort or HostPort")
+	}
+	if t.Expose == ExposeHostPort && s.Provider.OpenStack != nil {
+		r.Add(field+".expose", "the machines' security groups admit no clients to such ports", "use LoadBalancer or NodePort")
 	}
 	c.checkTraefikPorts(r, field, t)
 	if t.Expose != ExposeLoadBalancer && len(t.Annotations) > 0 {
