@@ -112,7 +112,7 @@ func (c *Cluster) checkTraefik(r *findings, field string, t *Traefik) {
 		r.Add(field+".defaultCertificate", strict.Quote(t.DefaultCertificate)+" is not the name of a Secret", "write the name alone; the namespace is traefik")
 	}
 	if t.ProxyProtocol && len(t.TrustedProxies) == 0 {
-		r.Add(field+".proxyProtocol", "anybody could claim any address", "list the proxies in trustedProxies", field+".trustedProxies")
+		r.Add(field+".proxyProtocol", "any client could claim any address", "list the proxies in trustedProxies", field+".trustedProxies")
 	}
 	for i, p := range t.TrustedProxies {
 		_, noAddress := netip.ParseAddr(p)
