@@ -26,7 +26,7 @@ type Traefik struct {
 	// Annotations of the Service of type LoadBalancer, as metallb.io/address-pool or loadbalancer.openstack.org/keep-floatingip.
 	Annotations map[string]string `json:"annotations,omitempty" yaml:"annotations,omitempty"`
 	// Let only nodes with a pod of Traefik's take requests of the Service, so that pods see the clients' addresses (externalTrafficPolicy Local).
-	KeepClientAddress bool `json:"keepClientAddress,omitempty" yaml:"keepClientAddress,omitempty" jsonschema:"default=false"`
+	KeepClientAddress bool `json:"keepClientAddress,omitempty" yaml:"keepClientAddress,omitempty" jsonschema:"default=false" host:"none"`
 	// Serve Ingresses that name no class, too.
 	DefaultClass *bool `json:"defaultClass,omitempty" yaml:"defaultClass,omitempty" jsonschema:"default=true"`
 	// Serve Gateways of GatewayClass traefik. The addon brings the standard definitions of the Gateway API.
@@ -148,6 +148,8 @@ func (c *Cluster) checkTraefikPorts(r *findings, field string, t *Traefik) {
 	for i, e := range t.EntryPoints {
 		at := strict.Item(field+".entryPoints", i)
 		switch {
+		case len(validation.IsValidPortName(e.Name)) > 0:
+			r.Add(at+".name", strict.Quote(e.Name)+" is not the name of a port", "use up to 15 lower-case letters, digits and single dashes")
 		case slices.Contains([]string{"web", "websecure", "traefik", "metrics"}, e.Name):
 			r.Add(at+".name", strict.Quote(e.Name)+" is one of Traefik's own entry points", "take another name")
 		case slices.ContainsFunc(t.EntryPoints[:i], func(o EntryPoint) bool { return o.Name == e.Name }):
