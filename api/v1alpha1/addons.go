@@ -174,7 +174,7 @@ func (c *Cluster) defaultAddons() {
 			if a.Traefik == nil {
 				a.Traefik = &Traefik{}
 			}
-			c.defaultTraefik(a.Traefik)
+			a.Traefik.fill(c)
 		case AddonNodeExporter:
 			if a.NodeExporter == nil {
 				a.NodeExporter = &NodeExporter{}

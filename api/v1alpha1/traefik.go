@@ -72,7 +72,7 @@ const (
 	TraefikHealthPort = 8990
 )
 
-func (c *Cluster) defaultTraefik(t *Traefik) {
+func (t *Traefik) fill(c *Cluster) {
 	in := c.Spec.Endpoint.IngressWanted()
 	if t.Expose == "" {
 		t.Expose = ExposeNodePort
@@ -91,7 +91,7 @@ func (c *Cluster) defaultTraefik(t *Traefik) {
 	}
 }
 
-func (c *Cluster) checkTraefik(r *findings, field string, t *Traefik) {
+func (t *Traefik) check(r *findings, c *Cluster, field string) {
 	s := c.Spec
 	if t.Expose == ExposeLoadBalancer && s.Provider.OpenStack == nil && c.Addon(AddonMetalLB) == nil && len(s.Charts)+len(s.Manifests) == 0 && s.Kubernetes.CNI != CNINone {
 		r.Add(field+".expose", "nothing gives addresses to Services of type LoadBalancer", "list metallb, or use NodePort or HostPort")
@@ -99,7 +99,7 @@ func (c *Cluster) checkTraefik(r *findings, field string, t *Traefik) {
 	if t.Expose == ExposeHostPort && s.Provider.OpenStack != nil {
 		r.Add(field+".expose", "the machines' security groups admit no clients to such ports", "use LoadBalancer or NodePort")
 	}
-	c.checkTraefikPorts(r, field, t)
+	t.checkPorts(r, c, field)
 	if t.Expose != ExposeLoadBalancer && len(t.Annotations) > 0 {
 		r.Add(field+".annotations", "there is no Service of type LoadBalancer", "remove them", field+".expose")
 	}
@@ -122,8 +122,8 @@ func (c *Cluster) checkTraefik(r *findings, field string, t *Traefik) {
 	}
 }
 
-// checkTraefikPorts checks that each port of the nodes, of the Service and of the pods is used once.
-func (c *Cluster) checkTraefikPorts(r *findings, field string, t *Traefik) {
+// checkPorts checks that each port of the nodes, of the Service and of the pods is used once.
+func (t *Traefik) checkPorts(r *findings, c *Cluster, field string) {
 	nodes, pods := ports.Machines(), ports.Pod()
 	if t.Expose == ExposeNodePort {
 		nodes = ports.Services()

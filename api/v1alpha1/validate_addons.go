@@ -55,7 +55,7 @@ func (c *Cluster) checkAddons(r *findings) {
 			checkExternalDNS(r, field, a.ExternalDNS)
 		}
 		if t := a.Traefik; t != nil && a.Name == AddonTraefik {
-			c.checkTraefik(r, field+".traefik", t)
+			t.check(r, c, field+".traefik")
 		}
 		if m := a.CertManager; m != nil {
 			m.check(r, field+".certManager")
