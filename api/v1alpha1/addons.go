@@ -10,8 +10,8 @@ import (
 // Addon is a component that runs in the cluster for its users. Naupegos installs it with the cluster, waits until it works, upgrades it with the
 // cluster, and removes it when it leaves the list.
 type Addon struct {
-	// Which addon: metrics-server provides the resource metrics of nodes and pods (kubectl top, autoscaling of pods); local-path provides volumes in a directory of the node that runs the pod; node-exporter serves the metrics of machines to Prometheus, and kube-state-metrics those of the API's objects; metallb gives Services of type LoadBalancer addresses in the machines' network; snapshot-controller turns VolumeSnapshots into snapshots of CSI drivers; cert-manager issues certificates to workloads, from authorities of your own or by ACME; external-dns publishes the names of Services and Ingresses at name servers that take dynamic updates; prometheus collects metrics of the cluster and its workloads, and Alertmanager sends alerts; descheduler evicts pods that would run better on other nodes; node-problem-detector reports what the kernels of the machines log as conditions and events of nodes.
-	Name string `json:"name" yaml:"name" jsonschema:"required,enum=metrics-server,enum=local-path,enum=node-exporter,enum=kube-state-metrics,enum=metallb,enum=snapshot-controller,enum=cert-manager,enum=external-dns,enum=prometheus,enum=descheduler,enum=node-problem-detector"`
+	// Which addon: metrics-server provides the resource metrics of nodes and pods (kubectl top, autoscaling of pods); local-path provides volumes in a directory of the node that runs the pod; node-exporter serves the metrics of machines to Prometheus, and kube-state-metrics those of the API's objects; metallb gives Services of type LoadBalancer addresses in the machines' network; snapshot-controller turns VolumeSnapshots into snapshots of CSI drivers; cert-manager issues certificates to workloads, from authorities of your own or by ACME; external-dns publishes the names of Services and Ingresses at name servers that take dynamic updates; prometheus collects metrics of the cluster and its workloads, and Alertmanager sends alerts; descheduler evicts pods that would run better on other nodes; node-problem-detector reports what the kernels of the machines log as conditions and events of nodes; traefik passes requests on to pods, as Ingresses and Gateways of the Gateway API say.
+	Name string `json:"name" yaml:"name" jsonschema:"required,enum=metrics-server,enum=local-path,enum=node-exporter,enum=kube-state-metrics,enum=metallb,enum=snapshot-controller,enum=cert-manager,enum=external-dns,enum=prometheus,enum=descheduler,enum=node-problem-detector,enum=traefik"`
 	// Settings of the addon metrics-server.
 	MetricsServer *monitoring.MetricsServer `json:"metricsServer,omitempty" yaml:"metricsServer,omitempty"`
 	// Settings of the addon local-path.
@@ -32,6 +32,8 @@ type Addon struct {
 	Descheduler *Descheduler `json:"descheduler,omitempty" yaml:"descheduler,omitempty"`
 	// Settings of the addon node-problem-detector.
 	NodeProblemDetector *NodeProblemDetector `json:"nodeProblemDetector,omitempty" yaml:"nodeProblemDetector,omitempty"`
+	// Settings of the addon traefik.
+	Traefik *Traefik `json:"traefik,omitempty" yaml:"traefik,omitempty"`
 }
 
 // The addons.
@@ -47,6 +49,7 @@ const (
 	AddonPrometheus       = "prometheus"
 	AddonDescheduler      = "descheduler"
 	AddonNodeProblems     = "node-problem-detector"
+	AddonTraefik          = "traefik"
 )
 
 // LocalPath makes a directory on the node for each PersistentVolumeClaim. Such a volume stays on its node: it is lost with the node, and no other node can use it.
@@ -189,6 +192,11 @@ func (c *Cluster) defaultAddons() {
 			if a.Prometheus == nil {
 				a.Prometheus = &monitoring.Prometheus{}
 			}
+		case AddonTraefik:
+			if a.Traefik == nil {
+				a.Traefik = &Traefik{}
+			}
+			a.Traefik.fill(c)
 		case AddonNodeExporter:
 			if a.NodeExporter == nil {
 				a.NodeExporter = &monitoring.NodeExporter{}

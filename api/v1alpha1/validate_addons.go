@@ -12,6 +12,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/strict"
 	"github.com/naupegos/naupegos/api/v1alpha1/monitoring"
+	"github.com/naupegos/naupegos/api/v1alpha1/ports"
 )
 
 // checkAddons checks each addon and its settings.
@@ -32,7 +33,7 @@ func (c *Cluster) checkAddons(r *findings) {
 			{"metallb", AddonMetalLB, a.MetalLB != nil}, {"snapshotController", AddonSnapshots, a.SnapshotController != nil}, {"certManager", AddonCertManager, a.CertManager != nil},
 			{"externalDNS", AddonExternalDNS, a.ExternalDNS != nil}, {"prometheus", AddonPrometheus, a.Prometheus != nil},
 			{"descheduler", AddonDescheduler, a.Descheduler != nil},
-			{"nodeProblemDetector", AddonNodeProblems, a.NodeProblemDetector != nil},
+			{"nodeProblemDetector", AddonNodeProblems, a.NodeProblemDetector != nil}, {"traefik", AddonTraefik, a.Traefik != nil},
 		} {
 			if s.given && s.of != a.Name {
 				r.Add(field+"."+s.key, "belongs to addon "+s.of, "remove it, or list that addon", field+".name")
@@ -50,6 +51,9 @@ func (c *Cluster) checkAddons(r *findings) {
 		if a.Name == AddonExternalDNS {
 			checkExternalDNS(r, field, a.ExternalDNS)
 		}
+		if t := a.Traefik; t != nil && a.Name == AddonTraefik {
+			t.check(r, c, field+".traefik")
+		}
 		if m := a.CertManager; m != nil {
 			m.check(r, field+".certManager")
 		}
@@ -63,25 +67,8 @@ func (c *Cluster) checkAddons(r *findings) {
 			d.check(r, field+".descheduler")
 		}
 		if n := a.NodeExporter; n != nil {
-			c.checkNodeExporter(r, field+".nodeExporter", n)
+			ports.Machines().Claim(r, field+".nodeExporter.port", "tcp", n.Port, AddonNodeExporter, "take another, such as 9100")
 		}
-	}
-}
-
-// machinePorts are the TCP ports that programs of a cluster's machines listen on.
-var machinePorts = map[int]string{2379: "etcd", 2380: "etcd", 2381: "etcd", 6443: "the API server", 10248: "kubelet", 10249: "kube-proxy", 10250: "kubelet", 10256: "kube-proxy",
-	10257: "kube-controller-manager", 10258: "the cloud controller manager", 10259: "kube-scheduler"}
-
-// The node ports of Services, as the API server has them by default.
-const firstNodePort, lastNodePort = 30000, 32767
-
-func (c *Cluster) checkNodeExporter(r *findings, field string, n *monitoring.NodeExporter) {
-	who, taken := machinePorts[n.Port]
-	if n.Port >= firstNodePort && n.Port <= lastNodePort {
-		who, taken = "Services (node ports)", true
-	}
-	if taken {
-		r.Add(field+".port", fmt.Sprintf("port %d belongs to %s", n.Port, who), "take another, such as 9100")
 	}
 }
 

@@ -27,6 +27,7 @@ const (
 	NamePrometheus       = v1alpha1.AddonPrometheus
 	NameDescheduler      = v1alpha1.AddonDescheduler
 	NameNodeProblems     = v1alpha1.AddonNodeProblems
+	NameTraefik          = v1alpha1.AddonTraefik
 )
 
 // metalLBNamespace is the namespace of the addon metallb, whose controller reads and writes Secrets.
@@ -71,6 +72,8 @@ var (
 	deschedulerManifest string
 	//go:embed manifests/node-problem-detector.yaml
 	nodeProblemsManifest string
+	//go:embed manifests/traefik.yaml
+	traefikManifest string
 )
 
 // Site lists the addons of a document in the document's order, without their manifests.
@@ -111,6 +114,10 @@ func Site(doc *v1alpha1.Cluster) []Addon {
 		case v1alpha1.AddonNodeProblems:
 			out = append(out, Addon{Name: a.Name, Title: "problems of machines as conditions of nodes (node-problem-detector)", Reason: "it reports what the machines' kernels log",
 				Workloads: []Workload{{Kind: "DaemonSet", Name: a.Name}}})
+		case v1alpha1.AddonTraefik:
+			kind := map[bool]string{true: "DaemonSet", false: "Deployment"}
+			out = append(out, Addon{Name: a.Name, Title: "Ingresses and Gateways (traefik)", Reason: "it passes clients' requests on to pods",
+				Workloads: []Workload{{kind[a.Traefik.Expose == v1alpha1.ExposeHostPort], a.Name, TraefikNamespace}}})
 		case v1alpha1.AddonKubeStateMetrics:
 			out = append(out, Addon{Name: a.Name, Title: "metrics of the API's objects (kube-state-metrics)", Reason: "Prometheus reads the state of workloads from it",
 				Workloads: []Workload{{Kind: "Deployment", Name: a.Name}}})
@@ -136,7 +143,7 @@ type Input struct {
 var renderers = map[string]func(Input, v1alpha1.Addon) ([]byte, error){
 	NameMetricsServer: metricsServer, NameLocalPath: localPath, NameNodeExporter: nodeExporter, NameKubeStateMetrics: kubeStateMetrics, NameMetalLB: metalLB,
 	NameSnapshots: snapshots, NameCertManager: certManager, NameExternalDNS: externalDNS, NamePrometheus: prometheus,
-	NameDescheduler: descheduler, NameNodeProblems: nodeProblems,
+	NameDescheduler: descheduler, NameNodeProblems: nodeProblems, NameTraefik: traefik,
 }
 
 // RenderSite renders one addon of a document with the images of a bundle. It returns fail.NotFound if the bundle lacks an image.

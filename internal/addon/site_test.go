@@ -61,7 +61,7 @@ func TestSite(t *testing.T) {
 		"defaults": "[{name: metrics-server}, {name: local-path}, {name: node-exporter}, {name: kube-state-metrics}, " +
 			"{name: metallb, metallb: {pools: [{name: services, addresses: [192.168.7.200-192.168.7.220]}]}}, {name: snapshot-controller}, {name: cert-manager}, " +
 			"{name: external-dns, externalDNS: {rfc2136: {server: 10.0.0.53, zones: [example.org], auth: {credentialsFile: /etc/naupegos/tsig}}}}, " +
-			"{name: prometheus}, {name: descheduler}, {name: node-problem-detector}]",
+			"{name: prometheus}, {name: descheduler}, {name: node-problem-detector}{name: traefik}]",
 		"settings": "[{name: metrics-server, metricsServer: {replicas: 2, resolution: 1m}}, " +
 			"{name: snapshot-controller, snapshotController: {replicas: 2}}, {name: cert-manager, certManager: {replicas: 3, clusterResourceNamespace: authorities, gatewayAPI: true, " +
 			"dns01: {recursiveNameservers: ['10.0.0.53:53', '[fd00::53]:5353'], only: true}, featureGates: {ValidateCAA: true, NameConstraints: false}}}, " +
@@ -72,7 +72,12 @@ func TestSite(t *testing.T) {
 			"peers: [{address: 192.168.7.254, asn: 64500, myASN: 64501}, {address: 192.168.7.253, port: 1179, asn: 4200000000, myASN: 64501}]}}, " + prometheusSettings + ", " +
 			"{name: descheduler, descheduler: {interval: 10m, dryRun: true, policies: [low-node-utilization, topology-spread, pod-life-time], podLifeTime: 168h, softTopologySpread: true, " +
 			"lowNodeUtilization: {cpu: {threshold: 30, target: 70}, pods: {target: 100}}, excludedNamespaces: [databases, batch], minReplicas: 1, evictLocalStorage: true, evictVolumes: true, maxEvictions: 5}}, " +
-			"{name: node-problem-detector, nodeProblemDetector: {monitors: [hardware, filesystem]}}]",
+			"{name: node-problem-detector, nodeProblemDetector: {monitors: [hardware, filesystem]}}, " +
+			"{name: traefik, traefik: {expose: HostPort, httpPort: 8000, httpsPort: 8443, defaultClass: false, gatewayAPI: true, ingressNGINX: true, customResources: true, redirectToHTTPS: true, " +
+			"minTLS: TLS1.3, defaultCertificate: wildcard, trustedProxies: [10.0.0.5, 10.1.0.0/24], proxyProtocol: true, accessLog: true, readTimeout: 10m, " +
+			"entryPoints: [{name: postgres, port: 5432}, {name: dns, port: 53, protocol: udp}]}}]",
+		"balanced": "[{name: metallb, metallb: {pools: [{name: lan, addresses: [192.168.7.0/28]}]}}, {name: traefik, traefik: {replicas: 1, keepClientAddress: true, redirectToHTTPS: true, " +
+			"annotations: {metallb.io/address-pool: lan, example.org/note: \"it's: \\\"quoted\\\"\"}, customResources: true, entryPoints: [{name: postgres, port: 5432}]}}]",
 	} {
 		doc := siteDocument(t, list)
 		listed := Site(doc)
@@ -84,7 +89,9 @@ func TestSite(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			testkit.Golden(t, a.Name+"-"+name+".golden", got)
+			if name != "balanced" || a.Name == NameTraefik {
+				testkit.Golden(t, a.Name+"-"+name+".golden", got)
+			}
 			objects, err := manifest.Parse(got)
 			if err != nil {
 				t.Fatalf("%s: %v", a.Name, err)
@@ -124,6 +131,44 @@ func TestEveryAddonOfDocuments(t *testing.T) {
 		if fail.KindOf(err) != fail.NotFound || !strings.Contains(err.Error(), "--addons openstack,"+name) {
 			t.Errorf("%s without its images: %v", name, err)
 		}
+	}
+}
+
+// TestTraefikDefinitions: the definitions of the Gateway API, and of Traefik's own kinds, are installed only if they are wanted.
+func TestTraefikDefinitions(t *testing.T) {
+	const gateways, middlewares = "---\nkind: CustomResourceDefinition\nmetadata:\n  name: gateways\nspec:\n  group: gateway.networking.k8s.io\n  scope: Namespaced\n",
+		"---\nkind: CustomResourceDefinition\nmetadata:\n  name: middlewares\nspec:\n  group: traefik.io\n  scope: Namespaced\n"
+	for _, c := range []struct{ settings, want string }{
+		{"", "\n"}, {"gatewayAPI: true", gateways}, {"customResources: true", middlewares}, {"gatewayAPI: true, customResources: true", gateways + middlewares},
+	} {
+		doc := siteDocument(t, "[{name: traefik, traefik: {"+c.settings+"}}]")
+		in := input(doc, siteBundle())
+		in.Definitions = func(string) ([]byte, error) { return []byte(gateways + middlewares), nil }
+		got := string(testkit.Value(RenderSite(in, doc.Spec.Addons[0]))(t))
+		if before, _, _ := strings.Cut(got, "---\napiVersion: v1\nkind: Namespace"); before != c.want {
+			t.Errorf("%q: the definitions are %q, want %q", c.settings, before, c.want)
+		}
+		for kind, want := range map[string]bool{"kind: GatewayClass\n": strings.Contains(c.settings, "gatewayAPI"), "[traefik.io]": strings.Contains(c.settings, "customResources")} {
+			if strings.Contains(got, kind) != want {
+				t.Errorf("%q: %q is there: %v", c.settings, kind, !want)
+			}
+		}
+	}
+}
+
+// TestRedirectToHTTPS: the redirection names the port that clients see.
+func TestRedirectToHTTPS(t *testing.T) {
+	for settings, want := range map[string]string{"": ":30443", "httpsPort: 30444": ":30444", "expose: HostPort": ":443", "expose: HostPort, httpsPort: 8443": ":8443"} {
+		doc := siteDocument(t, "[{name: traefik, traefik: {redirectToHTTPS: true, "+settings+"}}]")
+		got := string(testkit.Value(RenderSite(input(doc, siteBundle()), doc.Spec.Addons[0]))(t))
+		if line := "'--entrypoints.web.http.redirections.entrypoint.to=" + want + "'\n"; !strings.Contains(got, line) {
+			t.Errorf("%q: no %s", settings, line)
+		}
+	}
+	doc := siteDocument(t, "[{name: traefik, traefik: {redirectToHTTPS: true}}]\n  endpoint: {gateways: {ingress: {httpsNodePort: 31443}}}")
+	got := string(testkit.Value(RenderSite(input(doc, siteBundle()), doc.Spec.Addons[0]))(t))
+	if !strings.Contains(got, "redirections.entrypoint.to=websecure'\n") || !strings.Contains(got, "nodePort: 31443}") {
+		t.Error("behind the gateways, clients see port 443 of them, which pass it on to the NodePort of the ingress")
 	}
 }
 

@@ -67,8 +67,8 @@ func (b *sbom) program(p program) error {
 		for dep.Replace != nil {
 			dep = dep.Replace
 		}
-		if dep.Path == "" || strings.HasPrefix(dep.Path, "naupegos.dev/") {
-			continue // the recipe's own module
+		if dep.Path == "" || strings.HasPrefix(dep.Path, "naupegos.dev/") || strings.HasPrefix(dep.Path, "./") {
+			continue // the recipe's own modules
 		}
 		b.need(ref, b.library(dep.Path, dep.Version, dep.Sum))
 	}

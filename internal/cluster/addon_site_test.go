@@ -101,6 +101,42 @@ func TestAddonLosesVolumes(t *testing.T) {
 	}
 }
 
+// TestDefinitionsFirst: addons that use kinds of the Gateway API from their start are installed after the addon that brings the definitions.
+func TestDefinitionsFirst(t *testing.T) {
+	const dns = "{name: external-dns, externalDNS: {rfc2136: {server: ns1.example.org, zones: [example.org], auth: {credential: tsig}}, sources: [gateway-httproute]}}"
+	for list, want := range map[string][2]bool{ // whether cert-manager and external-dns wait
+		"{name: cert-manager, certManager: {gatewayAPI: true}}, " + dns + ", {name: traefik, traefik: {gatewayAPI: true}}": {true, true},
+		"{name: cert-manager}, " + dns + ", {name: traefik, traefik: {gatewayAPI: true}}":                                  {false, true},
+		"{name: cert-manager, certManager: {gatewayAPI: true}}, " + dns + ", {name: traefik}":                              {false, false},
+		"{name: cert-manager, certManager: {gatewayAPI: true}}, " + dns:                                                    {false, false},
+	} {
+		l := siteLab(t, "["+list+"]")
+		a := l.applying(l.observed(nil, "demo-cp-1"), nil)
+		for i, name := range []string{v1alpha1.AddonCertManager, v1alpha1.AddonExternalDNS} {
+			if got := len(a.definers(name)) > 0; got != want[i] {
+				t.Errorf("%s: %s waits for the definitions: %v", list, name, got)
+			}
+		}
+		if len(a.definers(v1alpha1.AddonTraefik)) > 0 {
+			t.Errorf("%s: traefik waits for itself", list)
+		}
+	}
+}
+
+// TestDefinitionsThatGo: a setting that takes definitions away needs consent while objects of others use them.
+func TestDefinitionsThatGo(t *testing.T) {
+	l := siteLab(t, "[{name: traefik}]")
+	o := l.observed(nil, "demo-cp-1")
+	o.AddonFindings = map[string]objects.Finding{v1alpha1.AddonTraefik: {Known: true}}
+	if change := l.mustPlan(o); !strings.Contains(change, "change  addon/traefik") || strings.Contains(change, "consent ") {
+		t.Errorf("without such objects:\n%s", change)
+	}
+	o.AddonDefined = map[string][]string{v1alpha1.AddonTraefik: {"CustomResourceDefinition gateways with 1 objects of other owners"}}
+	if change := l.mustPlan(o); !strings.Contains(change, "consent "+addons.ConsentDefinitions+" CustomResourceDefinition gateways with 1 objects") {
+		t.Errorf("with such objects:\n%s", change)
+	}
+}
+
 // TestUpdateKey: the key of external-dns comes from its file, and a plan without it is refused before anything begins. The last known key serves while the file is away.
 func TestUpdateKey(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tsig")

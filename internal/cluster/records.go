@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/addon"
 	"github.com/naupegos/naupegos/internal/cluster/addons"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
@@ -112,12 +113,13 @@ func (a *applying) planAddons() {
 		if ad.Name != observe.AddonApprover && ad.Name != observe.AddonFlannel {
 			needs = plan.IfPlanned(addons.CredentialStep, addons.AddonID(addon.NameCloudConfig))
 		}
+		needs = append(needs, plan.IfPlanned(a.definers(ad.Name)...)...)
 		s, seen := a.AddonStep(ad), a.o.AddonFindings[ad.Name]
 		s.Deltas = seen.Deltas
+		addons.GiveUp(s, a.o.AddonLoses[ad.Name], a.o.AddonDefined[ad.Name])
 		if seen.Known {
 			s.Action, s.Title, s.Reason = plan.Change, "update "+ad.Title, "it is not as the document and the bundle say"
 		}
-		addons.GiveUp(s, a.o.AddonLoses[ad.Name], nil)
 		a.add(stage.Record, s, needs...)
 	}
 	for _, s := range a.o.Surplus {
@@ -125,13 +127,25 @@ func (a *applying) planAddons() {
 	}
 }
 
+// definers lists the steps of the addons whose definitions an addon of the document needs, to start with all its kinds.
+func (a *applying) definers(name string) []string {
+	t, cm, dns := a.Doc.Addon(addon.NameTraefik), a.Doc.Addon(addon.NameCertManager), a.Doc.Addon(addon.NameExternalDNS)
+	needed := name == addon.NameCertManager && cm != nil && cm.CertManager.GatewayAPI ||
+		name == addon.NameExternalDNS && dns != nil && slices.Contains(dns.ExternalDNS.Sources, v1alpha1.SourceHTTPRoute)
+	if !needed || t == nil || !t.Traefik.GatewayAPI {
+		return nil
+	}
+	return []string{addons.AddonID(addon.NameTraefik)}
+}
+
 // planSite waits for each addon of the document that has not been proven to work as installed now.
 func (a *applying) planSite() {
+	byPods := []string{addon.NameLocalPath, addon.NameMetalLB, addon.NameTraefik} // their proof starts a pod
 	for _, ad := range addon.Site(a.Doc) {
 		if a.o.Addons[ad.Name] && a.Facts.Of(memory.AddonWorks, ad.Name) == "true" {
 			continue
 		}
-		if a.wantsSmoke() || ad.Name != addon.NameLocalPath && ad.Name != addon.NameMetalLB { // their proof is a pod
+		if a.wantsSmoke() || !slices.Contains(byPods, ad.Name) {
 			a.add(stage.Prove, a.WorksStep(ad))
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -35,6 +36,7 @@ type addonSetting struct{ name, settings string }
 func addonSettings(dns nameserver) []addonSetting {
 	return []addonSetting{
 		{catalogue.MetricsServer, ""}, {bundle.AddonLocalPath, ""}, {catalogue.NodeExporter, ", nodeExporter: {port: 9101}"}, {catalogue.KubeState, ""},
+		{catalogue.Traefik, ", traefik: {gatewayAPI: true, ingressNGINX: true, customResources: true}"}, // removed while metallb still gives its address
 		{catalogue.MetalLB, ", metallb: {pools: [{name: services, addresses: [10.76.5.200-10.76.5.209]}]}"},
 		{catalogue.Snapshots, ", snapshotController: {replicas: 2}"}, {catalogue.CertManager, ", certManager: {featureGates: {NameConstraints: false}}"},
 		{catalogue.ExternalDNS, fmt.Sprintf(", externalDNS: {rfc2136: {server: 10.76.5.1, port: %d, zones: [%s], auth: {credentialsFile: %s}}, policy: sync, sources: [service]}", dns.port, tsigZone, dns.keyFile)},
@@ -79,6 +81,7 @@ func TestAddons(t *testing.T) {
 	r.servesMetrics(t)
 	r.mendsAddon(t)
 	r.balances(t, dns)
+	r.routes(t)
 
 	var without []string
 	for _, a := range all {
@@ -168,6 +171,47 @@ func (r *rig) balances(t *testing.T, dns nameserver) {
 	until(t, 2*time.Minute*slower, time.Second, func() error { return dns.has(t, "web."+tsigZone, "") })
 }
 
+// routes asks an Ingress of the default class from this host, at the address of Traefik's load balancer.
+func (r *rig) routes(t *testing.T) {
+	t.Helper()
+	set := r.clientset(time.Minute)
+	kind := networkingv1.PathTypePrefix
+	web := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "kube-system"}, Spec: networkingv1.IngressSpec{Rules: []networkingv1.IngressRule{{
+		Host: "web.example.org", IngressRuleValue: networkingv1.IngressRuleValue{HTTP: &networkingv1.HTTPIngressRuleValue{Paths: []networkingv1.HTTPIngressPath{{Path: "/metrics", PathType: &kind,
+			Backend: networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: catalogue.KubeState, Port: networkingv1.ServiceBackendPort{Number: 8080}}}}}}},
+	}}}}
+	testkit.Value(set.NetworkingV1().Ingresses("kube-system").Create(t.Context(), web, metav1.CreateOptions{}))(t)
+	began := time.Now()
+	until(t, time.Minute*slower, time.Second, func() error {
+		got, err := set.NetworkingV1().Ingresses("kube-system").Get(t.Context(), web.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if len(got.Status.LoadBalancer.Ingress) == 0 {
+			return fmt.Errorf("the Ingress has no address")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+got.Status.LoadBalancer.Ingress[0].IP+"/metrics", nil)
+		if err != nil {
+			return err
+		}
+		req.Host = "web.example.org"
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		if err == nil && !strings.Contains(string(body), "kube_node_info") {
+			err = fmt.Errorf("%s answers %s", got.Status.LoadBalancer.Ingress[0].IP, resp.Status)
+		}
+		return err
+	})
+	t.Logf("FIGURE the Ingress answered this host after %v", time.Since(began).Round(100*time.Millisecond))
+	testkit.Must(t, set.NetworkingV1().Ingresses("kube-system").Delete(t.Context(), web.Name, metav1.DeleteOptions{}))
+}
+
 // leavesNothing asserts that no object of an addon is left, of all kinds that the API lists, and none in its namespace.
 func (r *rig) leavesNothing(t *testing.T, addon string) {
 	t.Helper()
@@ -221,5 +265,5 @@ func (r *rig) forgetsProblems(t *testing.T, removed string) {
 // leftOver reports whether an object is in a namespace that is an addon's alone.
 func leftOver(m metav1.ObjectMeta, addon string) bool {
 	return m.Namespace == map[string]string{catalogue.MetalLB: "metallb-system", catalogue.CertManager: "cert-manager", catalogue.ExternalDNS: "external-dns", catalogue.Prometheus: "prometheus",
-		catalogue.Descheduler: "descheduler"}[addon] && m.Namespace != ""
+		catalogue.Descheduler: "descheduler", catalogue.Traefik: "traefik"}[addon] && m.Namespace != ""
 }

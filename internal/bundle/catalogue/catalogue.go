@@ -14,6 +14,7 @@ const (
 	Prometheus    = "prometheus"            // metrics and alerts: Prometheus and Alertmanager
 	Descheduler   = "descheduler"           // moves pods to better nodes
 	NodeProblems  = "node-problem-detector" // problems that kernels log, as conditions of nodes
+	Traefik       = "traefik"               // Ingresses and Gateways
 )
 
 // The images that are not named as their set.
@@ -92,6 +93,7 @@ func Sets() []Set {
 		prometheus(),
 		descheduler(),
 		nodeProblems(),
+		traefik(),
 	}
 }
 
@@ -166,4 +168,14 @@ func nodeProblems() Set {
 		Tags: "disable_custom_plugin_monitor,disable_stackdriver_exporter,disable_system_stats_monitor",
 		// Only root may read /dev/kmsg where kernel.dmesg_restrict is set, as on Debian.
 		Programs: []Program{{Image: NodeProblems, Package: module + "/cmd/nodeproblemdetector", Root: true}}}
+}
+
+// traefik returns Traefik without its ACME client: see the recipe's module lego. The definitions of the Gateway API are those of the version that it knows.
+func traefik() Set {
+	const module, version = "github.com/traefik/traefik/v3", "v3.7.13"
+	const stamp = " -X " + module + "/pkg/version."
+	return Set{Name: Traefik, Module: module, Version: version, Revision: "-1", LDFlags: stamp + "Version=" + version[1:] + stamp + "Codename=naupegos" + stamp + "BuildDate=1970-01-01T00:00:00Z",
+		Programs: []Program{{Image: Traefik, Package: module + "/cmd/traefik", Authorities: true}},
+		// Not the policy that guards the Gateway API's definitions: it would refuse the way back to an older version of them.
+		Definitions: []string{"sigs.k8s.io/gateway-api:config/crd/standard/gateway.networking.k8s.io_[a-u]*.yaml", "docs/content/reference/dynamic-configuration/traefik.io_*.yaml"}}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -19,6 +20,7 @@ import (
 	"github.com/naupegos/naupegos/internal/kube/proof"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/plan/words"
+	"github.com/naupegos/naupegos/internal/provider"
 )
 
 // ConsentVolumes is the consent to remove an addon that provides volumes while such volumes exist.
@@ -91,6 +93,8 @@ func (c *Addons) siteWorks(ctx context.Context, a addon.Addon, p plan.Progress) 
 		return fmt.Sprintf("%s, %s evicted, %d evictions refused", words.Count(r.Ended, "round", "rounds"), words.Count(r.Evicted, "pod", "pods"), r.Refused), err
 	case addon.NameNodeProblems:
 		return c.nodeProblemsWork(ctx, client, p)
+	case addon.NameTraefik:
+		return c.traefikWorks(ctx, client, p)
 	case addon.NameSnapshots:
 		p.Status("waiting for the kinds of snapshots, and for a controller that serves them")
 		if err := proof.WaitKinds(ctx, client, "snapshot.storage.k8s.io/v1", "VolumeSnapshot", "VolumeSnapshotClass", "VolumeSnapshotContent"); err != nil {
@@ -186,6 +190,42 @@ func (c *Addons) nodeProblemsWork(ctx context.Context, client *kube.Client, p pl
 	return strings.Join(append([]string{"conditions of " + words.Count(n, "node", "nodes")}, problems...), "; "), nil
 }
 
+// traefikWorks sends requests through Traefik to a pod, in each of the ways that the document wants.
+func (c *Addons) traefikWorks(ctx context.Context, client *kube.Client, p plan.Progress) (string, error) {
+	img, err := c.Current.Image("echo")
+	if err != nil {
+		return "", err
+	}
+	t := c.Doc.Addon(addon.NameTraefik).Traefik
+	proxy := proof.Proxy{Namespace: addon.TraefikNamespace, Service: addon.TraefikService, HTTP: t.HTTPPort, HTTPS: t.HTTPSPort, Ingress: addon.ClassTraefik, Redirects: t.RedirectToHTTPS,
+		Image: img.Ref, Status: p.Status, Dial: c.dialInside}
+	if t.IngressNGINX {
+		proxy.NGINX = addon.ClassNGINX
+	}
+	if t.GatewayAPI {
+		proxy.Gateway = addon.ClassTraefik
+	}
+	n, at, err := proof.Route(ctx, client, proxy)
+	return fmt.Sprintf("%s to a pod, at %s", words.Count(n, "request", "requests"), at), err
+}
+
+// dialInside connects from the first control-plane machine that succeeds.
+func (c *Addons) dialInside(ctx context.Context, network, address string) (net.Conn, error) {
+	var last error
+	for _, name := range c.NamesOf(provider.ControlPlane) {
+		h, err := c.Host(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		conn, err := c.Dialer.DialContext(ctx, h, network, address)
+		if err == nil {
+			return conn, nil
+		}
+		last = err
+	}
+	return nil, last
+}
+
 // RemoveAddonStep removes an addon that the document no longer lists.
 func (c *Addons) RemoveAddonStep(s observe.SurplusAddon) *plan.Step {
 	step := &plan.Step{
@@ -212,11 +252,7 @@ func (c *Addons) RemoveAddonStep(s observe.SurplusAddon) *plan.Step {
 	for _, n := range s.Stays {
 		step.Details = append(step.Details, n+", which is not the addon's: the namespace stays")
 	}
-	for _, d := range s.Defined {
-		step.Consent = ConsentDefinitions
-		step.Details = append(step.Details, d+" is deleted, and these objects with it")
-	}
-	GiveUp(step, s.Lost, nil)
+	GiveUp(step, s.Lost, s.Defined)
 	if len(s.Volumes) > 0 {
 		step.Consent = ConsentVolumes
 		for _, v := range s.Volumes {

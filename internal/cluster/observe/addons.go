@@ -172,7 +172,7 @@ func (c *Observer) observeAddons(ctx context.Context, client *kube.Client, o *Ob
 		o.APIErr = err
 		return nil
 	}
-	o.Addons, o.AddonFindings, o.AddonLoses = map[string]bool{}, map[string]objects.Finding{}, map[string][]string{}
+	o.Addons, o.AddonFindings, o.AddonLoses, o.AddonDefined = map[string]bool{}, map[string]objects.Finding{}, map[string][]string{}, map[string][]string{}
 	for _, a := range c.AddonList() {
 		manifests, err := c.Manifests(ctx, p, a.Name)
 		if fail.KindOf(err) == fail.NotFound && c.Doc.Addon(a.Name) != nil { // the local bundle, of a plan without changes, lacks its image
@@ -194,7 +194,7 @@ func (c *Observer) observeAddons(ctx context.Context, client *kube.Client, o *Ob
 			f := client.Differences(ctx, manifests, c.AddonOptions(a.Name))
 			if ok = f.Clean(); !ok {
 				o.AddonFindings[a.Name] = f
-				if o.AddonLoses[a.Name], _, err = client.Lost(ctx, f.Pruned); err != nil {
+				if o.AddonLoses[a.Name], o.AddonDefined[a.Name], err = client.Lost(ctx, f.Pruned); err != nil {
 					o.APIErr = err
 					return nil
 				}
