@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/naupegos/naupegos/api/strict"
-	"github.com/naupegos/naupegos/api/v1alpha1/monitoring"
 	"github.com/naupegos/naupegos/api/v1alpha1/ports"
 )
 
