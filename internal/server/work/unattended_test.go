@@ -186,7 +186,7 @@ func TestRehearse(t *testing.T) {
 		t.Errorf("with one that can't be proven: %+v", d)
 	}
 	runs := testkit.Value(s.store.Runs(t.Context(), "demo", 0))(t)
-	if len(runs) != 1 || runs[0].Verb != operate.Rehearse || runs[0].Meta["by"] != unattended || runs[0].Outcome != plan.OutcomeFailed {
+	if len(runs) != 1 || runs[0].Verb != operate.Rehearse || runs[0].Meta["by"] != Unattended || runs[0].Outcome != plan.OutcomeFailed {
 		t.Errorf("the journal has %+v", runs)
 	}
 	log := testkit.Value(s.store.Audit(t.Context(), store.AuditQuery{Who: Unattended, Cluster: "demo"}))(t)
