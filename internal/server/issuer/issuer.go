@@ -75,7 +75,7 @@ func New(c Config) (*Issuer, error) {
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return nil, fail.New(fail.Invalid, "%q is not the address of an issuer", c.URL).Do("it is an https:// URL, as the issuer's tokens have it")
 	}
-	if ip := net.ParseIP(u.Hostname()); u.Scheme != "https" && (u.Scheme != "http" || u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback())) {
+	if !private(u) {
 		return nil, fail.New(fail.Invalid, "the issuer %s is not asked over HTTPS", c.URL).Do("its keys could be exchanged on the way")
 	}
 	if c.ClientID == "" || len(c.Rules) == 0 {
@@ -101,7 +101,25 @@ func Client(ca []byte) (*http.Client, error) {
 			return nil, fail.New(fail.Invalid, "the file with the issuer's authority holds no certificate")
 		}
 	}
-	return &http.Client{Timeout: 20 * time.Second, Transport: scheme.Watch(&http.Transport{TLSClientConfig: conf, Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true})}, nil
+	t := scheme.Watch(&http.Transport{TLSClientConfig: conf, Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true})
+	return &http.Client{Timeout: 20 * time.Second, Transport: onlyPrivate{t}}, nil
+}
+
+// private reports whether only a URL's host can have made the answers: others on the way cannot change them.
+func private(u *url.URL) bool {
+	ip := net.ParseIP(u.Hostname())
+	return u.Scheme == "https" || u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback())
+}
+
+// onlyPrivate refuses requests to other URLs, to which the issuer's configuration and redirects could lead.
+type onlyPrivate struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (o onlyPrivate) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !private(r.URL) {
+		return nil, fail.New(fail.Refused, "the issuer leads to %s://%s, which is not HTTPS", r.URL.Scheme, r.URL.Host).Do("its answers could be changed on the way")
+	}
+	return o.next.RoundTrip(r)
 }
 
 // known returns the issuer's configuration, which it requests at first use. All callers share one attempt, so that an issuer that hangs delays

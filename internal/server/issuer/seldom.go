@@ -10,8 +10,10 @@ import (
 	"github.com/naupegos/naupegos/internal/peer"
 )
 
-// mostAnswer is the maximum length of an issuer's public answer in bytes.
-const mostAnswer = 1 << 20
+const (
+	mostAnswer = 1 << 20 // bytes of an issuer's public answer
+	mostKept   = 8       // answers; an issuer has two URLs, but it could redirect to a new one each time
+)
 
 // seldom limits the rate of requests for an issuer's public answers (its configuration and keys): every forged token makes go-oidc request the keys again,
 // so strangers could have a server flood its issuer. Over the limit, the last answer is repeated.
@@ -59,6 +61,9 @@ func (s *seldom) RoundTrip(r *http.Request) (*http.Response, error) {
 	k := kept{res.StatusCode, res.Header, body}
 	if res.StatusCode == http.StatusOK {
 		s.mu.Lock()
+		if len(s.last) >= mostKept {
+			clear(s.last)
+		}
 		s.last[at] = k
 		s.mu.Unlock()
 	}

@@ -3,6 +3,7 @@ package issuer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/peer"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -29,6 +31,38 @@ func TestForgedTokensAskSeldom(t *testing.T) {
 		t.Errorf("the issuer was asked for its keys %d times, at most %d are allowed", n, most)
 	}
 	testkit.Value(i.Operator(t.Context(), p.signed(p.key)))(t)
+}
+
+// TestIssuerLeadsElsewhere: the client follows no redirect to plain HTTP, and an issuer that redirects to a new URL each time fills no memory.
+func TestIssuerLeadsElsewhere(t *testing.T) {
+	var next atomic.Int32
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/plain":
+			http.Redirect(w, r, "http://192.0.2.1/keys", http.StatusFound)
+		case "/new":
+			http.Redirect(w, r, fmt.Sprintf("/keys/%d", next.Add(1)), http.StatusFound)
+		}
+	}))
+	defer srv.Close()
+	c := testkit.Value(Client(nil))(t)
+	s := newSeldom(c.Transport)
+	s.limit = peer.NewRates(1e6, 1e6, 1)
+	c.Transport = s
+	ask := func(path string) error {
+		res, err := c.Get(srv.URL + path)
+		if err == nil {
+			err = res.Body.Close()
+		}
+		return err
+	}
+	testkit.Fails(t, ask("/plain"), fail.Refused, "leads to http://192.0.2.1")
+	for range 10 * mostKept {
+		testkit.Must(t, ask("/new"))
+	}
+	if len(s.last) > mostKept {
+		t.Errorf("%d answers are kept", len(s.last))
+	}
 }
 
 // TestHangingIssuer: callers that wait for an issuer share one attempt and its outcome, and none outlasts its own request.
