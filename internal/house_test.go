@@ -62,8 +62,9 @@ var owners = map[string][]string{
 var knows = map[string][]string{
 	"api/foreign":                  {"api/strict", "internal/fail"},
 	"api/strict":                   {"internal/fail"},
-	"api/v1alpha1":                 {"api/foreign", "api/strict", "api/v1alpha1/change", "api/v1alpha1/monitoring", "api/v1alpha1/ports", "internal/expression", "internal/fail", "internal/identity", "internal/machine/items", "internal/place", "internal/release", "internal/release/flags", "internal/schedule"},
+	"api/v1alpha1":                 {"api/foreign", "api/strict", "api/v1alpha1/change", "api/v1alpha1/eviction", "api/v1alpha1/monitoring", "api/v1alpha1/ports", "internal/expression", "internal/fail", "internal/identity", "internal/machine/items", "internal/place", "internal/release", "internal/release/flags", "internal/schedule"},
 	"api/v1alpha1/change":          {"api/strict"},
+	"api/v1alpha1/eviction":        {"api/strict"},
 	"api/v1alpha1/monitoring":      {"api/strict"},
 	"api/v1alpha1/ports":           {"api/strict"},
 	"api/v1alpha1/describe":        {"api/strict", "api/v1alpha1", "internal/fail"},

@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	"cmp"
 
+	"github.com/naupegos/naupegos/api/v1alpha1/eviction"
 	"github.com/naupegos/naupegos/api/v1alpha1/monitoring"
 	"slices"
 )
@@ -29,7 +30,7 @@ type Addon struct {
 	// Settings of the addon prometheus.
 	Prometheus *monitoring.Prometheus `json:"prometheus,omitempty" yaml:"prometheus,omitempty"`
 	// Settings of the addon descheduler.
-	Descheduler *Descheduler `json:"descheduler,omitempty" yaml:"descheduler,omitempty"`
+	Descheduler *eviction.Descheduler `json:"descheduler,omitempty" yaml:"descheduler,omitempty"`
 	// Settings of the addon node-problem-detector.
 	NodeProblemDetector *NodeProblemDetector `json:"nodeProblemDetector,omitempty" yaml:"nodeProblemDetector,omitempty"`
 	// Settings of the addon traefik.
@@ -171,9 +172,9 @@ func (c *Cluster) defaultAddons() {
 			}
 		case AddonDescheduler:
 			if a.Descheduler == nil {
-				a.Descheduler = &Descheduler{}
+				a.Descheduler = &eviction.Descheduler{}
 			}
-			a.Descheduler.defaults()
+			a.Descheduler.Fill()
 		case AddonExternalDNS:
 			if e := a.ExternalDNS; e != nil {
 				e.OwnerID = cmp.Or(e.OwnerID, c.Metadata.Name)

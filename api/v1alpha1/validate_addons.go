@@ -63,7 +63,7 @@ func (c *Cluster) checkAddons(r *findings) {
 			r.Choices(field+".nodeProblemDetector.monitors", "a monitor", n.Monitors, NodeMonitors)
 		}
 		if d := a.Descheduler; d != nil {
-			d.check(r, field+".descheduler")
+			d.Check(r, field+".descheduler")
 		}
 		if n := a.NodeExporter; n != nil {
 			ports.Machines().Claim(r, field+".nodeExporter.port", "tcp", n.Port, AddonNodeExporter, "take another, such as 9100")

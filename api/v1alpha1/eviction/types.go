@@ -1,4 +1,6 @@
-package v1alpha1
+// Package eviction declares the settings of the document's addon descheduler. It checks what does not depend on the rest of the document, and does not
+// know what is made of the settings.
+package eviction
 
 import (
 	"fmt"
@@ -13,7 +15,7 @@ import (
 // Descheduler evicts pods that would run better on other nodes, so that the scheduler places them anew. Evictions respect PodDisruptionBudgets.
 type Descheduler struct {
 	// Interval between two rounds.
-	Interval Duration `json:"interval,omitzero" yaml:"interval,omitempty" jsonschema:"default=5m"`
+	Interval strict.Duration `json:"interval,omitzero" yaml:"interval,omitempty" jsonschema:"default=5m"`
 	// Evict no pod: only log and count the pods that a round would evict.
 	DryRun bool `json:"dryRun,omitempty" yaml:"dryRun,omitempty" jsonschema:"default=false"`
 	// What a round corrects: low-node-utilization moves pods from full nodes to empty ones; duplicates spreads the pods of one workload; topology-spread, node-affinity, node-taints and pod-anti-affinity move pods that break these rules by now; pod-life-time ends old pods. Left out: all that the settings allow.
@@ -23,7 +25,7 @@ type Descheduler struct {
 	// Let topology-spread move pods that break a constraint with ScheduleAnyway, too.
 	SoftTopologySpread bool `json:"softTopologySpread,omitempty" yaml:"softTopologySpread,omitempty" jsonschema:"default=false"`
 	// Age at which pod-life-time evicts a pod, from 1h to 2160h.
-	PodLifeTime Duration `json:"podLifeTime,omitzero" yaml:"podLifeTime,omitempty"`
+	PodLifeTime strict.Duration `json:"podLifeTime,omitzero" yaml:"podLifeTime,omitempty"`
 	// Namespaces whose pods stay where they are. Those of kube-system always do.
 	ExcludedNamespaces []string `json:"excludedNamespaces,omitempty" yaml:"excludedNamespaces,omitempty" jsonschema:"maxItems=100"`
 	// Evict only pods of workloads with at least this many pods. With 1, the only pod of a workload is evicted, too: the workload is away until the next one runs.
@@ -59,7 +61,11 @@ const lowUtilization, topologySpread, podLifeTime = "low-node-utilization", "top
 
 var deschedulerPolicies = []string{lowUtilization, "duplicates", topologySpread, "node-affinity", "node-taints", "pod-anti-affinity", podLifeTime}
 
-func (d *Descheduler) defaults() {
+// maxAge is the maximum age of pods.
+const maxAge = 90 * 24 * time.Hour
+
+// Fill sets the defaults that depend on other settings.
+func (d *Descheduler) Fill() {
 	if len(d.Policies) == 0 {
 		d.Policies = slices.DeleteFunc(slices.Clone(deschedulerPolicies), func(p string) bool { return p == podLifeTime && d.PodLifeTime.Duration == 0 })
 	}
@@ -68,7 +74,8 @@ func (d *Descheduler) defaults() {
 	}
 }
 
-func (d *Descheduler) check(r *findings, field string) {
+// Check reports settings that do not fit together, at field.
+func (d *Descheduler) Check(r *strict.Findings, field string) {
 	r.Choices(field+".policies", "a policy", d.Policies, deschedulerPolicies)
 	age := d.PodLifeTime.Duration
 	for _, s := range []struct {
@@ -77,7 +84,7 @@ func (d *Descheduler) check(r *findings, field string) {
 	}{{"lowNodeUtilization", lowUtilization, d.LowNodeUtilization != nil}, {"softTopologySpread", topologySpread, d.SoftTopologySpread}, {"podLifeTime", podLifeTime, age != 0}} {
 		if has := slices.Contains(d.Policies, s.policy); s.given && !has {
 			r.Add(field+"."+s.key, s.policy+" is not among the policies", "add it, or remove this", field+".policies")
-		} else if has && s.policy == podLifeTime && (age < time.Hour || age > maxSoak) {
+		} else if has && s.policy == podLifeTime && (age < time.Hour || age > maxAge) {
 			r.Add(field+"."+s.key, podLifeTime+" needs an age between 1h and 2160h", "")
 		}
 	}
