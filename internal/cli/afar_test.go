@@ -16,7 +16,7 @@ import (
 // TestEveryVerbWithAServer: each command works through a server, needs no store, or is refused with an alternative; the refused ones are listed
 // here and on the docs' page about the server.
 func TestEveryVerbWithAServer(t *testing.T) {
-	want := strings.Split("autoscale,backup key,kubectl,server audit export,server audit key,server backup,server credential add,server credential list,server credential remove,server import-matchbox,server restore,server session end,server session list,server token create,server token list,server token revoke,server webhook add,server webhook list,server webhook remove,server webhook test,ssh,ssh-config,store backup,store move,store protect,store restore,store rotate,ui", ",")
+	want := strings.Split("autoscale,backup key,kubectl,server audit export,server audit key,server backup,server credential add,server credential list,server credential remove,server follow add,server follow approve,server follow list,server follow now,server follow remove,server follow show,server import-matchbox,server restore,server session end,server session list,server token create,server token list,server token revoke,server webhook add,server webhook list,server webhook remove,server webhook test,ssh,ssh-config,store backup,store move,store protect,store restore,store rotate,ui", ",")
 	page := string(testkit.Value(os.ReadFile("../../docs/how-to/server.md"))(t))
 	a := &App{Out: io.Discard, Err: io.Discard}
 	root := New(a)

@@ -28,7 +28,7 @@ var silent = map[string][]string{
 		"kubectl demo -- get nodes", "logs demo", "machine kill demo cp-1 --yes", "machine reboot demo cp-1 --yes", "machine start demo cp-1", "machine stop demo cp-1 --yes",
 		"node add demo --pool a --yes", "node cordon demo cp-1", "node drain demo cp-1", "node list demo", "node remove demo cp-1 --yes", "node replace demo cp-1 --yes", "node uncordon demo cp-1",
 		"plan -f cluster.yaml", "plan demo", "release demo out --yes", "renew demo --yes", "repair demo --yes", "reset demo --machine cp-1 --yes", "server", "server audit export", "server audit key", "server audit verify",
-		"server credential list", "server follow list", "server session list", "server status", "server token create x", "server token list", "server token revoke x", "server webhook list", "ssh demo cp-1", "ssh-config demo", "status demo",
+		"server credential list", "server follow list", "server follow show demo", "server session list", "server status", "server token create x", "server token list", "server token revoke x", "server webhook list", "ssh demo cp-1", "ssh-config demo", "status demo",
 		"store backup b.age --recipient age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p", "support demo", "test demo", "top --once", "ui --no-open", "update demo --yes", "upgrade demo --finish --yes", "users demo",
 	},
 	"server": { // a server that does not answer
@@ -164,7 +164,7 @@ func takesJSON(args []string) bool {
 var instant = strings.Fields(`completion-bash completion-fish completion-powershell completion-zsh explain get-token help init logout schema use version
 	backup-key bundle-add-chart bundle-add-image bundle-add-manifest bundle-build bundle-export bundle-import bundle-inspect bundle-list bundle-pull bundle-remove bundle-verify
 	image-build image-discovery image-system image-upload import machine-bmc machine-install machine-journal machine-lock-token-create machine-lock-token-list machine-lock-token-revoke machine-maintenance
-	machine-reinstall machine-schedule machine-strategy machine-unlock server-backup server-credential-add server-credential-remove server-import-matchbox server-restore server-session-end
+	machine-reinstall machine-schedule machine-strategy machine-unlock server-backup server-credential-add server-credential-remove server-follow-add server-follow-approve server-follow-now server-follow-remove server-import-matchbox server-restore server-session-end
 	server-webhook-add server-webhook-remove server-webhook-test
 	store-move store-protect store-restore store-rotate`)
 
