@@ -88,7 +88,7 @@ func (r *Findings) Add(field, problem, hint string, dependsOn ...string) {
 	r.AddAt(r.Place(field), field, problem, hint)
 }
 
-// Choices reports texts of a list that are not among the known ones, or there twice. what is one of them: "a policy".
+// Choices reports each text of a list that is unknown or listed twice. what names one such text, such as "a policy".
 func (r *Findings) Choices(field, what string, list, known []string) {
 	for i, s := range list {
 		switch {

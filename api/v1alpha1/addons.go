@@ -2,10 +2,10 @@ package v1alpha1
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/naupegos/naupegos/api/v1alpha1/eviction"
 	"github.com/naupegos/naupegos/api/v1alpha1/monitoring"
-	"slices"
 )
 
 // Addon is a component that runs in the cluster for its users. Naupegos installs it with the cluster, waits until it works, upgrades it with the

@@ -25,7 +25,7 @@ type Traefik struct {
 	Replicas int `json:"replicas,omitempty" yaml:"replicas,omitempty" jsonschema:"default=2,minimum=1,maximum=20"`
 	// Annotations of the Service of type LoadBalancer, as metallb.io/address-pool or loadbalancer.openstack.org/keep-floatingip.
 	Annotations map[string]string `json:"annotations,omitempty" yaml:"annotations,omitempty"`
-	// Let only nodes with a pod of Traefik's take requests of the Service, so that pods see the clients' addresses (externalTrafficPolicy Local).
+	// Let only nodes that run a pod of Traefik take requests of the Service, so that pods see the clients' addresses (externalTrafficPolicy Local).
 	KeepClientAddress bool `json:"keepClientAddress,omitempty" yaml:"keepClientAddress,omitempty" jsonschema:"default=false" host:"none"`
 	// Serve Ingresses that name no class, too.
 	DefaultClass *bool `json:"defaultClass,omitempty" yaml:"defaultClass,omitempty" jsonschema:"default=true"`

@@ -2,6 +2,8 @@ package addon
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 	"strings"
 	"text/template"
@@ -40,6 +42,12 @@ func render(name, text string, data any) ([]byte, error) {
 		return nil, fail.Wrap(fail.Internal, err, "render the manifest of %s", name)
 	}
 	return out.Bytes(), nil
+}
+
+// checksum identifies a configuration in the annotations of pods, which are replaced when it changes.
+func checksum(config []byte) string {
+	sum := sha256.Sum256(config)
+	return hex.EncodeToString(sum[:8])
 }
 
 // image returns the reference of an image in the bundle. If it is missing, the error names the set of addons that contains it.

@@ -1,8 +1,6 @@
 package addon
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"slices"
 
@@ -43,7 +41,6 @@ func descheduler(in Input, a v1alpha1.Addon) ([]byte, error) {
 	if err != nil {
 		return nil, fail.Wrap(fail.Internal, err, "render the manifest of %s", a.Name)
 	}
-	sum := sha256.Sum256(text)
-	values["Checksum"] = hex.EncodeToString(sum[:8])
+	values["Checksum"] = checksum(text)
 	return render(a.Name, deschedulerManifest, values)
 }

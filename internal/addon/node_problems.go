@@ -1,8 +1,6 @@
 package addon
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"slices"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
@@ -31,6 +29,5 @@ func nodeProblems(in Input, a v1alpha1.Addon) ([]byte, error) {
 	for _, m := range monitors {
 		has[m] = true
 	}
-	sum := sha256.Sum256([]byte(nodeProblemsManifest)) // the monitors are arguments
-	return render(a.Name, nodeProblemsManifest, map[string]any{"Image": ref, "Monitors": monitors, "Has": has, "Checksum": hex.EncodeToString(sum[:8])})
+	return render(a.Name, nodeProblemsManifest, map[string]any{"Image": ref, "Monitors": monitors, "Has": has, "Checksum": checksum([]byte(nodeProblemsManifest))}) // the monitors are arguments
 }

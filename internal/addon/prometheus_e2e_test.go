@@ -150,14 +150,14 @@ func ask(url string) ([]byte, error) {
 	return body, err
 }
 
-// arrivals keeps what was sent, by path.
+// arrivals keeps the bodies of requests, by path.
 type arrivals struct {
 	mutex sync.Mutex
 	by    map[string]string
 }
 
 func (a *arrivals) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body) // what is missing is not found
+	body, _ := io.ReadAll(r.Body) // the test fails if a part is missing
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	if a.by == nil {

@@ -1,9 +1,7 @@
 package addon
 
 import (
-	"crypto/sha256"
 	_ "embed" // for the manifests
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
@@ -169,10 +167,9 @@ func localPath(in Input, a v1alpha1.Addon) ([]byte, error) {
 		return nil, err
 	}
 	l := a.LocalPath
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s", ref, l.Path))
 	return render(a.Name, localPathManifest, map[string]any{
 		"Image": ref, "StorageClass": l.StorageClass, "Default": l.Default != nil && *l.Default, "ReclaimPolicy": l.ReclaimPolicy, "Path": l.Path,
-		"Checksum": hex.EncodeToString(sum[:8]),
+		"Checksum": checksum(fmt.Appendf(nil, "%s\n%s", ref, l.Path)),
 	})
 }
 

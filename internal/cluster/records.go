@@ -127,7 +127,7 @@ func (a *applying) planAddons() {
 	}
 }
 
-// definers lists the steps of the addons whose definitions an addon of the document needs, to start with all its kinds.
+// definers lists the steps that install definitions without which an addon of the document does not start.
 func (a *applying) definers(name string) []string {
 	t, cm, dns := a.Doc.Addon(addon.NameTraefik), a.Doc.Addon(addon.NameCertManager), a.Doc.Addon(addon.NameExternalDNS)
 	needed := name == addon.NameCertManager && cm != nil && cm.CertManager.GatewayAPI ||

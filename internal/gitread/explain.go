@@ -7,7 +7,7 @@ import (
 	"github.com/naupegos/naupegos/internal/plan/words"
 )
 
-// complaint is what git, ssh or curl say, and what it means.
+// complaint matches errors of git, ssh or curl, and explains them.
 type complaint struct {
 	says []string // one of these
 	kind fail.Kind
@@ -15,9 +15,9 @@ type complaint struct {
 	do   string
 }
 
-// complaints are tried in this order, because git repeats what the programs below it say in its own words.
+// complaints are tried in this order, because git repeats the errors of the programs that it starts in words of its own.
 var complaints = []complaint{
-	{[]string{"REMOTE HOST IDENTIFICATION HAS CHANGED", "Host key verification failed"}, fail.Unauthorized, "the host has another key than those in --known-hosts, or one of another type",
+	{[]string{"REMOTE HOST IDENTIFICATION HAS CHANGED", "Host key verification failed"}, fail.Unauthorized, "the host's key is not in --known-hosts, or has another type there",
 		"compare the host's keys (ssh-keyscan HOST) with the published ones, and add the follow again with --replace"},
 	{[]string{"SSL certificate problem", "certificate verification failed", "certificate subject name", "no alternative certificate subject name"}, fail.Unauthorized, "the host's certificate is not trusted",
 		"pass its authority as --ca"},
@@ -36,7 +36,7 @@ var complaints = []complaint{
 	{[]string{"signal 25", "File too large", "invalid index-pack output"}, fail.Refused, "the repository sends more than is allowed", ""}, // the kernel has ended index-pack; tooLarge says more
 }
 
-// explain returns the error of a failed git. What it says is partly the words of a stranger's host.
+// explain returns the error of a failed git. Its text may contain words of a stranger's host.
 func (b *bench) explain(r *ran) error {
 	for _, c := range complaints {
 		for _, s := range c.says {

@@ -20,7 +20,7 @@ const (
 // entry is a file of a commit.
 type entry struct{ id, name string }
 
-// files returns the files at paths, and those in directories at paths.
+// files returns the files at paths, and all files below directories at paths.
 func (b *bench) files(ctx context.Context, commit string, paths []string) (map[string][]byte, error) {
 	if len(paths) == 0 {
 		return nil, nil

@@ -14,7 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/plan/words"
 )
 
-// history is how many commits before the newest one are looked through for an earlier one. What is further back does not count as before it.
+// history limits the search for an earlier commit to this many commits before the newest one. Older commits do not count as before it.
 const history = 10_000
 
 // Head returns the commit at the head of the branch, without fetching it.
@@ -88,7 +88,7 @@ func isID(text string) bool {
 	return (len(text) == 40 || len(text) == 64) && strings.Trim(text, "0123456789abcdef") == ""
 }
 
-// Found is what a read found at the head of the branch.
+// Found describes the head of the branch.
 type Found struct {
 	Commit    string
 	Signer    string            // who signed the commit; empty: signatures are not wanted
@@ -102,7 +102,7 @@ type Found struct {
 }
 
 // Read fetches the head of the branch, and returns the file at it. since is an earlier commit; empty: none. The error says that the repository could not be
-// read; what is wrong with the commit or the file is in Found.
+// read; Found.Refused says why the commit or the file must not be used.
 func Read(ctx context.Context, s *Source, a Access, since string) (*Found, error) {
 	f := &Found{}
 	err := within(ctx, s, a, func(ctx context.Context, b *bench) error { return b.read(ctx, since, f) })
@@ -173,7 +173,7 @@ var errWithheld = errors.New("the host does not send single files")
 // fetchAgain fetches the commit with all its files.
 func (b *bench) fetchAgain(ctx context.Context, form, commit string) error {
 	if err := os.RemoveAll(filepath.Join(b.dir, repository)); err != nil {
-		return fail.Wrap(fail.Internal, err, "remove what was fetched")
+		return fail.Wrap(fail.Internal, err, "remove the fetched objects")
 	}
 	if err := b.init(ctx, form); err != nil {
 		return err
@@ -195,7 +195,7 @@ func (b *bench) init(ctx context.Context, form string) error {
 // repository is the name of the directory to which git fetches.
 const repository = "repository"
 
-// fetched is the reference of what was fetched.
+// fetched is the reference of the fetched commit.
 const fetched = "refs/read/head"
 
 // in runs git in the repository.

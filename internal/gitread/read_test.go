@@ -48,7 +48,7 @@ func (r *rig) read(since string) *Found {
 	return testkit.Value(Read(r.t.Context(), &r.source, r.access, since))(r.t)
 }
 
-// refused reads, and expects that what was read is refused.
+// refused reads, and expects a refusal.
 func (r *rig) refused(kind fail.Kind, words ...string) {
 	r.t.Helper()
 	f := r.read("")
@@ -97,7 +97,7 @@ func TestNoFilter(t *testing.T) {
 	}
 }
 
-// TestTooLarge: neither a repository nor a file beyond the limit is fetched, and what was fetched so far is gone.
+// TestTooLarge: neither a repository nor a file beyond the limit is fetched, and the part that was fetched is removed.
 func TestTooLarge(t *testing.T) {
 	r := newRig(t)
 	noise := make([]byte, 8<<20)
@@ -116,7 +116,7 @@ func TestTooLarge(t *testing.T) {
 	r.refused(fail.Refused, "the file has 3072 KiB", "3072 KiB are allowed")
 }
 
-// TestFiles: what is not a plain file in UTF-8 is refused by name.
+// TestFiles: anything but a plain file in UTF-8 is refused by name.
 func TestFiles(t *testing.T) {
 	r := newRig(t)
 	r.Commit("clusters/prod.yaml/x", "x")
@@ -153,7 +153,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestBranches: a branch that is not there is named with what is there instead.
+// TestBranches: the error about a missing branch names the default branch.
 func TestBranches(t *testing.T) {
 	r := newRig(t)
 	r.fails(fail.NotFound, "no branch main")
@@ -220,7 +220,7 @@ func TestAddresses(t *testing.T) {
 	r.fails(fail.Unreachable)
 }
 
-// TestStops: a host that sends nothing is given up at the end of the context, and no process stays.
+// TestStops: a read from a host that sends nothing ends with the context, and leaves no process.
 func TestStops(t *testing.T) {
 	r := newRig(t)
 	asked, gone := make(chan struct{}, 1), make(chan struct{})
@@ -249,7 +249,7 @@ func TestStops(t *testing.T) {
 	}
 }
 
-// TestDescent: whether a commit comes after another is found out also where the branch was pushed anew.
+// TestDescent: a read tells whether a commit descends from another, also after a force push.
 func TestDescent(t *testing.T) {
 	r := newRig(t)
 	first := r.Commit("clusters/prod.yaml", "a: 1\n")
@@ -292,9 +292,9 @@ func TestSSH(t *testing.T) {
 		}
 		r.access.Addresses = one
 		r.source.KnownHosts = strings.Replace(host, "127.0.0.1", "127.0.0.9", 1)
-		r.fails(fail.Unauthorized, "another key than those in --known-hosts")
+		r.fails(fail.Unauthorized, "key is not in --known-hosts")
 		r.source.KnownHosts = "[127.0.0.1]:" + port + " " + sshtest.AuthorizedKey(sshtest.NewKey(t).PublicKey())
-		r.fails(fail.Unauthorized, "another key than those in --known-hosts")
+		r.fails(fail.Unauthorized, "key is not in --known-hosts")
 		r.source.KnownHosts = host
 		other, _ := r.SSHKey()
 		r.access.Secret = testkit.Value(os.ReadFile(other))(t)
@@ -309,7 +309,7 @@ func TestSSH(t *testing.T) {
 	}
 }
 
-// TestSources: what can't be read safely is refused before anything is read, and no error repeats a password.
+// TestSources: a source that can't be read safely is refused before any read, and no error repeats a password.
 func TestSources(t *testing.T) {
 	good := Source{URL: "https://git.example.org/infra.git/", Branch: "main", Path: "a.yaml"}
 	testkit.Must(t, good.Check())

@@ -22,7 +22,7 @@ import (
 // Limits of the processes.
 const (
 	maxTime   = 3 * time.Minute // of one read
-	maxFile   = 256 << 20       // bytes of a file that they write, such as what a repository sends
+	maxFile   = 256 << 20       // bytes of a file that they write, such as a pack
 	maxMemory = 1 << 30         // bytes of each process
 	maxCPU    = 2 * time.Minute // of each process
 	maxOutput = 24 << 20        // bytes
@@ -30,11 +30,11 @@ const (
 	leftover  = time.Hour       // older directories are of processes that were killed
 )
 
-// Access is what a read needs beside its source.
+// Access holds the inputs of a read besides its source.
 type Access struct {
 	Secret    []byte       // of HTTPS: USER:PASSWORD or a token; of SSH: a private key. nil: none
 	Addresses []netip.Addr // of the repository's host: no other one is connected to
-	MaxFile   int64        // limit of what the repository sends, in bytes; 0: 256 MiB
+	MaxFile   int64        // maximum size of a pack in bytes; 0: 256 MiB
 	// Beside returns, given the file's content, the paths of further files and directories of the repository to read; nil: none.
 	Beside func(content []byte) []string
 	Dir    string // gets a directory for the time of the read
@@ -105,7 +105,7 @@ func openBench(ctx context.Context, s *Source, a Access) (*bench, error) {
 	return b, nil
 }
 
-// sweep removes what killed processes left behind.
+// sweep removes directories that killed processes left.
 func sweep(dir string) {
 	all, _ := os.ReadDir(dir) // the next read tries again
 	for _, e := range all {
@@ -196,7 +196,7 @@ func (b *bench) close() error {
 	return nil
 }
 
-// ran is what a process left.
+// ran is the outcome of a process.
 type ran struct {
 	out  []byte
 	said string // on standard error
@@ -222,7 +222,7 @@ func (b *bench) run(ctx context.Context, in io.Reader, program string, args ...s
 	cmd.WaitDelay = 2 * time.Second
 	err := cmd.Run()
 	if errors.Is(err, exec.ErrWaitDelay) {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it left behind
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // processes that it started
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -235,7 +235,7 @@ func (b *bench) run(ctx context.Context, in io.Reader, program string, args ...s
 	return &ran{out.Bytes(), said.String(), cmd.ProcessState.ExitCode()}, nil
 }
 
-// bounded keeps the beginning of what is written to it. After more than max bytes it drops the rest, or fails with over.
+// bounded keeps the first max bytes written to it. It drops the rest, or fails with over.
 type bounded struct {
 	bytes.Buffer
 	max  int

@@ -17,7 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/place"
 )
 
-// Source is a file of a branch of a repository, with what it takes to trust the repository's host and its commits. None of it is secret.
+// Source is a file of a branch of a repository, with the keys that its host and its commits must have. No field is secret.
 type Source struct {
 	URL        string   `json:"url"`
 	Branch     string   `json:"branch"`
@@ -40,9 +40,9 @@ func (s *Source) Check() error {
 	case u.Scheme == "ssh" && strings.TrimSpace(s.KnownHosts) == "":
 		return fail.New(fail.Invalid, "the repository's host keys are not given").Do("ssh-keyscan prints them; compare them with the published ones, and pass the file as --known-hosts")
 	case u.Scheme == "ssh" && s.CA != "":
-		return fail.New(fail.Invalid, "an authority is given for a repository that is reached by SSH").Do("leave --ca out")
+		return fail.New(fail.Invalid, "an authority is given for a repository at an ssh:// address").Do("leave --ca out")
 	case u.Scheme == "https" && s.KnownHosts != "":
-		return fail.New(fail.Invalid, "host keys are given for a repository that is reached by HTTPS").Do("leave --known-hosts out")
+		return fail.New(fail.Invalid, "host keys are given for a repository at an https:// address").Do("leave --known-hosts out")
 	case s.CA != "" && !strings.Contains(s.CA, "-----BEGIN CERTIFICATE-----"):
 		return fail.New(fail.Invalid, "the authority is no certificate in PEM").Do("--ca takes a file that begins with -----BEGIN CERTIFICATE-----")
 	}

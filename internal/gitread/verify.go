@@ -19,7 +19,7 @@ import (
 // commit is a commit in parts.
 type commit struct {
 	signatures []string // of the commit; a sound one has at most one
-	signed     []byte   // what the signature covers
+	signed     []byte   // the bytes that the signature covers
 	committer  string   // name and e-mail address
 	time       int64    // of the committer's clock
 	subject    string

@@ -37,7 +37,7 @@ func (r *rig) by(want string) {
 	}
 }
 
-// TestSignedBySSH: commits count that one of the signers has signed, for git, in the time of its key. Each other one is refused with whom it is of.
+// TestSignedBySSH: a commit counts if one of the signers signed it, for git, while its key was valid. The refusal of any other commit names its signer.
 func TestSignedBySSH(t *testing.T) {
 	r := newRig(t)
 	ann, annKey := r.SSHKey()

@@ -17,7 +17,7 @@ import (
 // away is the time after its end by which a pod that still exists is on a machine that does not answer.
 const away = 30 * time.Second
 
-// RemoveReporter deletes the DaemonSet of an addon that keeps conditions of nodes, waits until its pods are gone, and removes the conditions: nobody else would. It does
+// RemoveReporter deletes the DaemonSet of an addon that keeps conditions of nodes, waits until its pods are gone, and removes the conditions, because no other program does. It does
 // nothing if the DaemonSet belongs to another owner by now. The pods have the label app.kubernetes.io/name.
 func RemoveReporter(ctx context.Context, c *Client, namespace, name string, conditions []string) error {
 	sets := c.set.AppsV1().DaemonSets(namespace)

@@ -175,7 +175,7 @@ var fields = Rules{
 	"spec.addons[]":                                                 {Class: Free, Say: "an addon that leaves the list is removed from the cluster; local-path needs consent while volumes of it exist, prometheus if it has volumes, metallb, snapshot-controller, cert-manager and traefik while objects of their definitions do"},
 	"spec.addons[].name":                                            {Class: Free},
 	"spec.addons[].traefik":                                         {Class: Free},
-	"spec.addons[].traefik.expose":                                  {Class: Free, Say: "Traefik's pods are made anew with HostPort, and clients have to use another address or port"},
+	"spec.addons[].traefik.expose":                                  {Class: Free, Say: "clients have to use another address or port; a change to or from HostPort replaces Traefik's pods"},
 	"spec.addons[].traefik.httpPort":                                {Class: Free},
 	"spec.addons[].traefik.httpsPort":                               {Class: Free},
 	"spec.addons[].traefik.replicas":                                {Class: Free},

@@ -1,5 +1,5 @@
-// Package eviction declares the settings of the document's addon descheduler. It checks what does not depend on the rest of the document, and does not
-// know what is made of the settings.
+// Package eviction declares the settings of the document's addon descheduler. It checks only settings that the rest of the
+// document does not affect, and renders nothing.
 package eviction
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/api/strict"
 )
 
-// Descheduler evicts pods that would run better on other nodes, so that the scheduler places them anew. Evictions respect PodDisruptionBudgets.
+// Descheduler evicts pods that would run better on other nodes; the scheduler then places them again. Evictions respect PodDisruptionBudgets.
 type Descheduler struct {
 	// Interval between two rounds.
 	Interval strict.Duration `json:"interval,omitzero" yaml:"interval,omitempty" jsonschema:"default=5m"`
@@ -26,13 +26,13 @@ type Descheduler struct {
 	SoftTopologySpread bool `json:"softTopologySpread,omitempty" yaml:"softTopologySpread,omitempty" jsonschema:"default=false"`
 	// Age at which pod-life-time evicts a pod, from 1h to 2160h.
 	PodLifeTime strict.Duration `json:"podLifeTime,omitzero" yaml:"podLifeTime,omitempty"`
-	// Namespaces whose pods stay where they are. Those of kube-system always do.
+	// Namespaces whose pods are never evicted, in addition to kube-system.
 	ExcludedNamespaces []string `json:"excludedNamespaces,omitempty" yaml:"excludedNamespaces,omitempty" jsonschema:"maxItems=100"`
 	// Evict only pods of workloads with at least this many pods. With 1, the only pod of a workload is evicted, too: the workload is away until the next one runs.
 	MinReplicas int `json:"minReplicas,omitempty" yaml:"minReplicas,omitempty" jsonschema:"default=2,minimum=1,maximum=100"`
 	// Evict pods whose directories on the node (emptyDir, hostPath) are lost, too.
 	EvictLocalStorage bool `json:"evictLocalStorage,omitempty" yaml:"evictLocalStorage,omitempty" jsonschema:"default=false"`
-	// Evict pods with PersistentVolumeClaims, too, except those of the addon local-path.
+	// Evict pods with PersistentVolumeClaims, too, except claims of the addon local-path.
 	EvictVolumes bool `json:"evictVolumes,omitempty" yaml:"evictVolumes,omitempty" jsonschema:"default=false"`
 	// Maximum number of evictions in one round.
 	MaxEvictions int `json:"maxEvictions,omitempty" yaml:"maxEvictions,omitempty" jsonschema:"default=20,minimum=1,maximum=1000"`
@@ -44,7 +44,7 @@ type LowNodeUtilization struct {
 	CPU Utilization `json:"cpu,omitzero" yaml:"cpu,omitempty"`
 	// Memory.
 	Memory Utilization `json:"memory,omitzero" yaml:"memory,omitempty"`
-	// Number of pods, of those that the node may run.
+	// Number of pods, in percent of the node's maximum.
 	Pods Utilization `json:"pods,omitzero" yaml:"pods,omitempty"`
 }
 

@@ -46,7 +46,7 @@ func (p *Prometheus) Check(r *strict.Findings, field string, web WebAddress) {
 	if p.ScrapeInterval.Duration > longestInterval {
 		r.Add(field+".scrapeInterval", p.ScrapeInterval.String()+" is longer than 2m", "")
 	}
-	checkLabels(r, field+".externalLabels", p.ExternalLabels, "cluster", "replica") // those that Naupegos sets
+	checkLabels(r, field+".externalLabels", p.ExternalLabels, "cluster", "replica") // Naupegos sets these
 	for i, w := range p.RemoteWrite {
 		web(r, strict.Item(field+".remoteWrite", i)+".url", w.URL, "https://metrics.example.org/api/v1/push", "a server of metrics")
 		checkName(r, strict.Item(field+".remoteWrite", i)+".secret", w.Secret, "a Secret")

@@ -1,5 +1,5 @@
-// Package monitoring declares the settings of the document's addons that measure: metrics-server, node-exporter, prometheus. It checks what does not depend on the
-// rest of the document, and does not know what is made of the settings.
+// Package monitoring declares the settings of the document's addons that measure: metrics-server, node-exporter, prometheus. It checks only settings
+// that the rest of the document does not affect, and renders nothing.
 package monitoring
 
 import "github.com/naupegos/naupegos/api/strict"
@@ -22,11 +22,11 @@ type NodeExporter struct {
 type Prometheus struct {
 	// Pods of Prometheus and of Alertmanager. With 2, metrics are collected and alerts sent while a node is away.
 	Replicas int `json:"replicas,omitempty" yaml:"replicas,omitempty" jsonschema:"default=1,minimum=1,maximum=2"`
-	// Days that metrics are kept, as far as 80 % of the storage suffice.
+	// Days for which metrics are kept, unless they exceed 80 % of the storage.
 	RetentionDays int `json:"retentionDays,omitempty" yaml:"retentionDays,omitempty" jsonschema:"default=15,minimum=1,maximum=3650"`
 	// A volume for the metrics of each Prometheus, and one of 1 GiB for each Alertmanager. Left out: they are lost with the pod, and take at most 8 GiB of the node's disk.
 	Storage *PrometheusStorage `json:"storage,omitempty" yaml:"storage,omitempty"`
-	// Memory that each Prometheus is given and may use. Left out: it requests 256Mi and has no limit.
+	// Memory request and limit of each Prometheus. Left out: it requests 256Mi and has no limit.
 	Memory string `json:"memory,omitempty" yaml:"memory,omitempty" jsonschema:"maxLength=20"`
 	// Interval between two readings of a target and two evaluations of the rules, from 10s to 2m.
 	ScrapeInterval strict.Duration `json:"scrapeInterval,omitzero" yaml:"scrapeInterval,omitempty" jsonschema:"default=15s"`
@@ -54,7 +54,7 @@ type RemoteWrite struct {
 	URL string `json:"url" yaml:"url" jsonschema:"required,maxLength=500" host:"none"`
 	// Secret of the namespace prometheus to sign in with: with the key token, or the keys username and password.
 	Secret string `json:"secret,omitempty" yaml:"secret,omitempty" jsonschema:"maxLength=253,pattern=^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$" host:"none"`
-	// What the Secret holds: bearer is a token, basic a user name and a password.
+	// Form of the credential in the Secret: bearer is a token, basic a user name and a password.
 	Auth string `json:"auth,omitempty" yaml:"auth,omitempty" jsonschema:"default=bearer,enum=bearer,enum=basic"`
 }
 
@@ -62,7 +62,7 @@ type RemoteWrite struct {
 type AlertReceiver struct {
 	// Name of the receiver.
 	Name string `json:"name" yaml:"name" jsonschema:"required,maxLength=63,pattern=^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"`
-	// What it is: webhook gets JSON, slack also serves Mattermost and Rocket.Chat, teams is a workflow of Microsoft Teams.
+	// Kind of receiver: webhook gets JSON, slack also serves Mattermost and Rocket.Chat, teams is a workflow of Microsoft Teams.
 	Kind string `json:"kind" yaml:"kind" jsonschema:"required,enum=webhook,enum=slack,enum=teams,enum=pagerduty,enum=email"`
 	// Secret of the namespace prometheus with the key url (webhook, slack, teams), routingKey (pagerduty) or password (email).
 	Secret string `json:"secret,omitempty" yaml:"secret,omitempty" jsonschema:"maxLength=253,pattern=^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$" host:"none"`

@@ -1,4 +1,4 @@
-// Package ports says whom the ports of a cluster's machines belong to, and finds settings that claim one port twice. It knows no document.
+// Package ports knows which program owns each port of a cluster's machines, and finds settings that claim a port twice. It knows no document.
 package ports
 
 import (

@@ -38,12 +38,12 @@ type Set struct {
 	LDFlags  string // further flags of the linker
 	Derive   *Derivation
 	Programs []Program
-	With     []Set // what other modules add to the set; their Name is only their recipe's
+	With     []Set // programs of further modules; their Name is only their recipe's
 	// Definitions are patterns of files with definitions of custom resources, in the module, or in another module of the build: "MODULE:PATTERN".
 	Definitions []string
 }
 
-// All returns the set and those of the other modules that belong to it.
+// All returns the set and the sets in With.
 func (s Set) All() []Set { return append([]Set{s}, s.With...) }
 
 // Derivation makes a main program from a file of the module, at the same place in the recipe, by dropping some of its imports.
@@ -161,7 +161,7 @@ func descheduler() Set {
 		Programs: []Program{{Image: Descheduler, Package: module + "/cmd/descheduler"}}}
 }
 
-// nodeProblems returns node-problem-detector without what needs C libraries, other programs or a cloud: it reads the kernel's log. The journal needs libsystemd.
+// nodeProblems returns node-problem-detector without the parts that need C libraries, other programs or a cloud: it reads the kernel's log. The journal needs libsystemd.
 func nodeProblems() Set {
 	const module, version = "k8s.io/node-problem-detector", "v1.34.0"
 	return Set{Name: NodeProblems, Module: module, Version: version, LDFlags: " -X " + module + "/pkg/version.version=" + version,
@@ -170,7 +170,7 @@ func nodeProblems() Set {
 		Programs: []Program{{Image: NodeProblems, Package: module + "/cmd/nodeproblemdetector", Root: true}}}
 }
 
-// traefik returns Traefik without its ACME client: see the recipe's module lego. The definitions of the Gateway API are those of the version that it knows.
+// traefik returns Traefik without its ACME client: see the recipe's module lego. The definitions of the Gateway API have the version that Traefik knows.
 func traefik() Set {
 	const module, version = "github.com/traefik/traefik/v3", "v3.7.13"
 	const stamp = " -X " + module + "/pkg/version."

@@ -184,7 +184,7 @@ func newFollowListCmd(h Host) *cobra.Command {
 	var out output.Format
 	c := &cobra.Command{
 		Use:     "list",
-		Short:   "List the clusters that follow a repository, with what was found there",
+		Short:   "List the clusters that follow a repository, with its state",
 		Example: "  naupegos server follow list",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -334,7 +334,7 @@ changed since, nothing is done, and a new review follows.`,
 			return err
 		},
 	}
-	c.Flags().StringArrayVar(&consents, "consent", nil, "consent to what the plan names: NAME, or NAME=MACHINE for one machine alone (repeatable)")
+	c.Flags().StringArrayVar(&consents, "consent", nil, "give a consent that the plan names: NAME, or NAME=MACHINE for one machine alone (repeatable)")
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "also approve changes that turn out to follow, unless they remove something")
 	return c
 }
@@ -342,7 +342,7 @@ changed since, nothing is done, and a new review follows.`,
 func newFollowNowCmd(h Host) *cobra.Command {
 	return &cobra.Command{
 		Use:     "now CLUSTER",
-		Short:   "Let a server look at the repository at once, and wait for what it finds",
+		Short:   "Let a server look at the repository at once, and wait for the result",
 		Example: "  naupegos server follow now prod",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -404,7 +404,7 @@ func lookNow(ctx context.Context, st store.Store, cluster string) error {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return fail.Wrap(fail.KindOf(ctx.Err()), ctx.Err(), "wait for the look at the repository").At(cluster).Do("naupegos server follow list shows what it finds")
+			return fail.Wrap(fail.KindOf(ctx.Err()), ctx.Err(), "wait for the look at the repository").At(cluster).Do("naupegos server follow list shows the result")
 		}
 	}
 }

@@ -77,7 +77,7 @@ written). With --clusters, the receiver gets nothing that is about no cluster: m
 	}
 	c.Flags().StringVar(&file, "url-file", "", "file with the URL; - for standard input")
 	c.Flags().StringVar(&hook.Format, "format", "", "how the receiver takes messages: slack, teams or json")
-	c.Flags().StringSliceVar(&hook.Clusters, "clusters", nil, "clusters to announce, or patterns (repeatable; default: all, and what is about no cluster)")
+	c.Flags().StringSliceVar(&hook.Clusters, "clusters", nil, "clusters to announce, or patterns (repeatable; default: all, and events of the server itself)")
 	c.Flags().StringSliceVar(&hook.Events, "events", nil, "events to announce: "+strings.Join(notify.Events(), ", ")+" (repeatable; default: all)")
 	c.Flags().StringVar(&caFile, "ca-file", "", "file with the only authority to accept for the receiver's certificate (default: this host's authorities)")
 	c.Flags().BoolVar(&replace, "replace", false, "replace a webhook of this name")

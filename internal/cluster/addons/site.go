@@ -175,7 +175,7 @@ func (c *Addons) metalLBWorks(ctx context.Context, client *kube.Client, p plan.P
 	return fmt.Sprintf("address %s after %s, asked from %s", r.Address, r.LoadBalancer.Round(time.Second/10), r.Asked), err
 }
 
-// nodeProblemsWork waits until each node has the conditions of the monitors, and removes those of monitors that the document no longer has.
+// nodeProblemsWork waits until each node has the conditions of the monitors, and removes the conditions of monitors that left the document.
 func (c *Addons) nodeProblemsWork(ctx context.Context, client *kube.Client, p plan.Progress) (string, error) {
 	wanted := addon.NodeConditions(c.Doc.Addon(addon.NameNodeProblems).NodeProblemDetector.Monitors)
 	p.Status("waiting for conditions of each node")

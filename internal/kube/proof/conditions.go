@@ -43,7 +43,7 @@ func WaitConditions(ctx context.Context, c *kube.Client, app string, conditions 
 	return nodes, problems, err
 }
 
-// conditionsOf returns fail.NotReady until a pod has set conditions on its node, and then those that are true.
+// conditionsOf returns fail.NotReady until a pod has set its conditions on its node, and then the true ones.
 func conditionsOf(ctx context.Context, c *kube.Client, p *corev1.Pod, conditions []string) (problems []string, err error) {
 	var began metav1.Time
 	for _, s := range p.Status.ContainerStatuses {

@@ -43,13 +43,13 @@ const domain = ".routes.naupegos.invalid"
 const (
 	askTimeout  = 3 * time.Second // for one request
 	goneTimeout = 2 * time.Minute // for the removal of the namespace
-	maxPlaces   = 3               // addresses that are asked
+	maxPlaces   = 3               // addresses that a proof sends requests to
 )
 
 // Proxy is a proxy for Ingresses and Gateways, and how it is tried.
 type Proxy struct {
 	Namespace, Service string // of the proxy; its pods have the Service's name as label app.kubernetes.io/name
-	HTTP, HTTPS        int    // ports of the nodes that run its pods; 0: it is asked at the address of its Service of type LoadBalancer
+	HTTP, HTTPS        int    // ports of the nodes that run its pods; 0: requests go to the address of its Service of type LoadBalancer
 
 	Ingress, NGINX, Gateway string // classes to try: of Ingresses, of Ingresses with annotations of ingress-nginx, and of Gateways; empty: not tried
 	Redirects               bool   // it redirects requests by HTTP to HTTPS
@@ -59,7 +59,7 @@ type Proxy struct {
 	Dial   func(ctx context.Context, network, address string) (net.Conn, error) // from a machine of the cluster
 }
 
-// place is an address at which a proxy is asked.
+// place is an address of a proxy.
 type place struct{ http, https string }
 
 // request is a request that has to reach the echo server.
@@ -220,7 +220,7 @@ func removeRoutes(ctx context.Context, c *kube.Client, p Proxy) error {
 		case err != nil && !apierrors.IsConflict(err): // conflict: it is going already
 			return kube.APIError(ctx, err, "delete namespace %s", RoutesNamespace).At(c.Server())
 		}
-		p.Status("deleting what the test made")
+		p.Status("deleting the test's objects")
 		return fail.New(fail.NotReady, "namespace %s is not gone", RoutesNamespace).At(c.Server()).Do("look at its conditions: kubectl get namespace %s -o yaml", RoutesNamespace)
 	})
 }

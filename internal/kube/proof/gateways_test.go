@@ -108,7 +108,7 @@ func TestPlacesOfProxy(t *testing.T) {
 	testkit.Fails(t, err, fail.NotReady, "no pod of traefik runs")
 }
 
-// TestRoutesOfProxy: only what is tried is made, and each request has its object.
+// TestRoutesOfProxy: a proof makes only the objects that it tries, and each request has its object.
 func TestRoutesOfProxy(t *testing.T) {
 	all := tried()
 	for _, c := range []struct {

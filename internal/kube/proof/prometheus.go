@@ -111,7 +111,7 @@ func (m Monitoring) targets(ctx context.Context, c *kube.Client, pod string) (ta
 	return out, nil
 }
 
-// oldAlert is an alert that ended long ago, so that Alertmanager tells nobody of it.
+// oldAlert is an alert that ended long ago, so Alertmanager notifies no receiver.
 const oldAlert = `[{"labels":{"alertname":"NaupegosProbe","severity":"none"},"startsAt":"2000-01-01T00:00:00Z","endsAt":"2000-01-01T00:01:00Z"}]`
 
 // WaitAlerts waits until each pod of Alertmanager takes an alert and each pod of Prometheus has found all of them, bounded by ctx.

@@ -13,10 +13,10 @@ import (
 	"github.com/naupegos/naupegos/internal/kube/answer"
 )
 
-// Rounds is what a pod of the descheduler has done since it started.
+// Rounds counts the work of a descheduler's pod since it started.
 type Rounds struct {
 	Ended   int // rounds through all nodes and pods
-	Evicted int // pods; with a dry run those that it would have evicted
+	Evicted int // pods; in a dry run, the pods that it would have evicted
 	Refused int // evictions that a disruption budget or a limit forbade
 }
 

@@ -17,7 +17,7 @@ import (
 func (l *look) beside(content []byte) (all []string) {
 	doc, err := v1alpha1.Parse(l.f.Path, content)
 	if err != nil {
-		return nil // check says what is wrong
+		return nil // check reports the error
 	}
 	for _, name := range v1alpha1.SourceFiles(doc) {
 		if doc.Sources[name] != "" {

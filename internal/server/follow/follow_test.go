@@ -228,7 +228,7 @@ func TestJobAsksAgain(t *testing.T) {
 	}
 }
 
-// TestFailedJob: a person decides about what a job has left, also with auto; what is done by other means is in step.
+// TestFailedJob: after a failed job a person decides, also with auto; a document that was applied by other means is in step.
 func TestFailedJob(t *testing.T) {
 	p := newPlace(t)
 	p.follow.Apply = Auto
@@ -332,7 +332,7 @@ func TestSigned(t *testing.T) {
 	testkit.Must(t, p.follow.Signers.Add("signers", []byte("bob@example.org "+other)))
 	p.add()
 	if s := p.status(); s.Review != nil || s.State != New {
-		t.Errorf("what other signers let through counts: %+v", s)
+		t.Errorf("a commit of another signer counts: %+v", s)
 	}
 	p.expect(Refused, "--signers does not have")
 }

@@ -77,7 +77,7 @@ func (f *Follow) check() error {
 // The states of a follow.
 const (
 	New       = "new"               // no server has looked yet
-	InStep    = "in step"           // the cluster's stored document says what the repository's says
+	InStep    = "in step"           // the stored document equals the repository's
 	Waits     = "review waits"      // a plan waits for approval
 	Under     = "being applied"     // a job is under way
 	Refused   = "refused"           // the commit or its document is not used
@@ -85,7 +85,7 @@ const (
 	Unfetched = "cannot be fetched" // the repository could not be read
 )
 
-// Status is what servers know about a follow.
+// Status is the state of a follow.
 type Status struct {
 	State   string    `json:"state"`
 	Why     string    `json:"why,omitempty"`
@@ -97,9 +97,9 @@ type Status struct {
 	Job     string    `json:"job,omitempty"`     // the last job for this follow
 	Review  *Review   `json:"review,omitempty"`
 
-	Failed   string    `json:"failed,omitempty"`   // what came of the last job, if it failed
+	Failed   string    `json:"failed,omitempty"`   // the error of the last job, if it failed
 	FailedAt string    `json:"failedAt,omitempty"` // the commit of that job
-	Settings string    `json:"settings,omitempty"` // digest of the follow that this is about
+	Settings string    `json:"settings,omitempty"` // digest of the follow's settings
 	Stored   string    `json:"stored,omitempty"`   // digest of the stored document when Seen was read
 	Read     time.Time `json:"read,omitzero"`      // when Seen was read
 }
@@ -164,7 +164,7 @@ func (a Follows) Add(ctx context.Context, f Follow, replace bool) error {
 
 // Remove deletes a follow and its state: fail.NotFound if there is none. The cluster stays as it is.
 func (a Follows) Remove(ctx context.Context, cluster string) error {
-	if _, err := a.Get(ctx, cluster); err != nil && fail.KindOf(err) != fail.Internal { // a damaged one goes, too
+	if _, err := a.Get(ctx, cluster); err != nil && fail.KindOf(err) != fail.Internal { // a damaged one is removed, too
 		return err
 	}
 	if err := a.in.Delete(ctx, prefix+cluster); err != nil {
@@ -178,7 +178,7 @@ func (a Follows) Get(ctx context.Context, cluster string) (*Follow, error) {
 	f := &Follow{}
 	if err := a.read(ctx, prefix+cluster, f); err != nil {
 		if fail.KindOf(err) == fail.NotFound {
-			err = fail.New(fail.NotFound, "cluster %.63s follows no repository", cluster).Do("naupegos server follow list shows all that do")
+			err = fail.New(fail.NotFound, "cluster %.63s follows no repository", cluster).Do("naupegos server follow list shows all follows")
 		}
 		return nil, err
 	}
@@ -196,7 +196,7 @@ func (a Follows) read(ctx context.Context, name string, to any) error {
 	return nil
 }
 
-// Status returns what is known about a follow.
+// Status returns the state of a follow.
 func (a Follows) Status(ctx context.Context, f *Follow) (*Status, error) {
 	s := &Status{}
 	err := a.read(ctx, statePrefix+f.Cluster, s)

@@ -34,7 +34,7 @@ type look struct {
 	forced   bool           // look as if everything were new
 }
 
-// look looks at a repository, and returns what is new in words; empty: nothing.
+// look looks at a repository, and returns the news in words; empty: none.
 func (r *Runner) look(ctx context.Context, d *store.Duty, f *Follow) (said string, err error) {
 	l := &look{Runner: r, f: f, forced: d.Ended.IsZero()}
 	s, err := r.follows.Status(ctx, f)
@@ -53,7 +53,7 @@ func (r *Runner) look(ctx context.Context, d *store.Duty, f *Follow) (said strin
 	if !under {
 		err = l.follow(ctx)
 	}
-	if ctx.Err() != nil { // what ended it is no state of the repository
+	if ctx.Err() != nil { // the end of this look is no state of the repository
 		return "", cmp.Or(err, ctx.Err())
 	}
 	changed, unrecorded := l.record(ctx)
@@ -66,7 +66,7 @@ func (r *Runner) look(ctx context.Context, d *store.Duty, f *Follow) (said strin
 	return strings.TrimSuffix(l.now.State+": "+l.now.Why, ": "), err
 }
 
-// settle finds out what became of the job for the review, which a person or an earlier look added, and whether it is under way.
+// settle reports whether the job for the review, which a person or an earlier look added, is under way, and notes the result of an ended one.
 func (l *look) settle(ctx context.Context) (under bool, err error) {
 	r := l.now.Review
 	if r == nil {
@@ -120,7 +120,7 @@ func (s *Status) set(state string, why error) {
 	}
 }
 
-// follow reads the repository if there may be anything new, and acts on it. The error is of looking: what is wrong with a commit is a state.
+// follow reads the repository if it may have news, and acts on them. It returns errors of reading and planning; a bad commit is a state.
 func (l *look) follow(ctx context.Context) error {
 	if err := l.know(ctx); err != nil {
 		return err
@@ -164,7 +164,7 @@ func (l *look) know(ctx context.Context) (err error) {
 	return err
 }
 
-// access returns what reading the repository needs, if the policy allows its addresses and the credential its host.
+// access returns the inputs of a read, if the policy allows the repository's addresses and the credential is for its host.
 func (l *look) access(ctx context.Context) (a gitread.Access, err error) {
 	to, err := l.f.Address()
 	if err != nil {
@@ -188,8 +188,8 @@ func (l *look) access(ctx context.Context) (a gitread.Access, err error) {
 	return a, err
 }
 
-// fresh reports whether what is known is still true, so that the repository need not be read. What was refused is read again at times: the policy, a
-// credential or a bundle may let it through later.
+// fresh reports whether the state still holds without reading the repository. A refused commit is read again at intervals: a changed policy, credential or
+// bundle may allow it.
 func (l *look) fresh(head string) bool {
 	s := &l.now
 	if l.forced || head != s.Seen || l.stored != s.Stored {
@@ -202,10 +202,10 @@ func (l *look) fresh(head string) bool {
 	return s.State == InStep || s.State == Refused && time.Since(s.Read) < again
 }
 
-// verdicts are the kinds of errors that say of a document that it is not used, and not of the moment that it can't be planned.
+// verdicts are the kinds of errors that refuse a document for good; other errors pass.
 var verdicts = []fail.Kind{fail.Refused, fail.Invalid, fail.Unauthorized, fail.NotFound}
 
-// judge acts on what was read.
+// judge acts on the commit that was read.
 func (l *look) judge(ctx context.Context, found *gitread.Found) error {
 	l.now.Review = nil
 	if found.Refused != nil {
@@ -345,7 +345,7 @@ func (l *look) start(ctx context.Context, r *Review) error {
 	return nil
 }
 
-// who names a follow as the one who asks.
+// who names a follow as the author of a job.
 func (l *look) who(commit string) string {
 	return strings.TrimSuffix("follow "+l.f.Cluster+" at "+gitread.Short(commit), " at ")
 }

@@ -24,7 +24,7 @@ const Duty = "follow"
 const (
 	ttl      = 2 * time.Minute  // a server that does not renew its duty for so long loses it
 	lookTime = 20 * time.Minute // of one look, which may have to wait for a bundle
-	again    = 10 * time.Minute // between two looks at what was refused; also the longest pause after failures
+	again    = 10 * time.Minute // between two reads of a refused commit; also the longest pause after failures
 	most     = 2                // looks at once
 	recent   = 20               // jobs of a cluster that are looked through
 )
@@ -80,7 +80,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	}
 }
 
-// round begins the looks that are due, as far as there is room.
+// round begins the looks that are due, at most `most` at once.
 func (r *Runner) round(ctx context.Context, looking *sync.WaitGroup) error {
 	all, err := r.follows.List(ctx, func(string) bool { return true })
 	if err != nil {
@@ -140,7 +140,7 @@ func (r *Runner) leave(cluster string) {
 	delete(r.doing, cluster)
 }
 
-// discharge looks at one repository, keeps the duty meanwhile, and records what came of it.
+// discharge looks at one repository, keeps the duty meanwhile, and records the outcome.
 func (r *Runner) discharge(ctx context.Context, d *store.Duty, f *Follow) {
 	log := r.c.Log.With("cluster", f.Cluster, "repository", f.URL)
 	bounded, end := context.WithTimeoutCause(ctx, lookTime, fail.New(fail.NotReady, "looking and planning took longer than %s", lookTime))
@@ -173,7 +173,7 @@ func (r *Runner) discharge(ctx context.Context, d *store.Duty, f *Follow) {
 	recording, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 	defer cancel()
 	if err := r.c.Store.EndDuty(recording, d, pause); err != nil {
-		log.Info("what came of a look at a repository is not recorded", "why", err.Error())
+		log.Info("the outcome of a look at a repository is not recorded", "why", err.Error())
 		return
 	}
 	if r.c.Ended != nil && ctx.Err() == nil {

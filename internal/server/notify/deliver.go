@@ -37,12 +37,12 @@ func (w *Notifier) announce(ctx context.Context, all []need) {
 	}
 }
 
-// news returns the messages that a receiver is to be sent, and what it knows afterwards.
+// news returns the messages for a receiver, and the states that it knows afterwards.
 func (r *receiver) news(all []need) (messages []Message, news map[string]announced) {
 	news = map[string]announced{}
 	for i := range all {
 		n := &all[i]
-		if n.state != "" && !r.wants(n) { // what was announced ends for it, whichever event the need has now
+		if n.state != "" && !r.wants(n) { // an announced need ends for the receiver, whichever event it has now
 			continue
 		}
 		m, same := n.change(r.Announced[n.key])
@@ -58,7 +58,7 @@ func (r *receiver) news(all []need) (messages []Message, news map[string]announc
 	return messages, news
 }
 
-// learn notes what a receiver knows, and reports whether that changed anything.
+// learn notes the states that a receiver knows, and reports whether any changed.
 func (r *receiver) learn(news map[string]announced) bool {
 	for key, is := range news {
 		if is.State == "" {
@@ -70,7 +70,7 @@ func (r *receiver) learn(news map[string]announced) bool {
 	return len(news) > 0
 }
 
-// save stores what was announced to a receiver, unless the webhook was removed or replaced meanwhile. The next round tries again if that fails.
+// save stores the announced states of a receiver, unless the webhook was removed or replaced meanwhile. If that fails, the next round tries again.
 func (w *Notifier) save(ctx context.Context, r *receiver) {
 	if w.receivers[r.Name] != r {
 		return
@@ -79,7 +79,7 @@ func (w *Notifier) save(ctx context.Context, r *receiver) {
 	defer cancel()
 	err := w.hooks.keep(bounded, r.Name, &r.record)
 	if r.unsaved = err != nil; r.unsaved {
-		w.complainLocked("what was announced to a webhook could not be recorded; after a restart, it may be announced again", "webhook", r.Name, "error", err.Error())
+		w.complainLocked("a webhook's announcements could not be recorded; after a restart, it may get them again", "webhook", r.Name, "error", err.Error())
 	}
 }
 
@@ -133,7 +133,7 @@ func (w *Notifier) wait(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// settle notes the outcome of a delivery. A message that the receiver refuses is dropped, and so is what could not be delivered for a day.
+// settle notes the outcome of a delivery. A message that the receiver refuses is dropped, and so are messages that could not be delivered for a day.
 func (w *Notifier) settle(r *receiver, news map[string]announced, after time.Duration, err error) {
 	now := time.Now().UTC().Truncate(time.Second)
 	if err == nil {

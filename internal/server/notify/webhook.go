@@ -32,7 +32,7 @@ type Webhook struct {
 	Name     string    `json:"name"`
 	Format   string    `json:"format"`             // slack, teams or json
 	Host     string    `json:"host"`               // of the URL, with its port
-	Clusters []string  `json:"clusters,omitempty"` // names or patterns of clusters; none: all, and what is about no cluster
+	Clusters []string  `json:"clusters,omitempty"` // names or patterns of clusters; none: all, and events of the server itself
 	Events   []string  `json:"events,omitempty"`   // none: all
 	Changed  time.Time `json:"changed"`
 }
