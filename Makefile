@@ -1,8 +1,10 @@
 # Naupegos: the two commands are `make demo` and `make test`. hack/ci has the table of the tests' tiers.
 SHELL := /bin/bash
 export GOTOOLCHAIN ?= auto
-# What is compiled in one clone is used in the next.
-export GOFLAGS := $(strip $(filter-out -trimpath,$(GOFLAGS)) -trimpath)
+# What is compiled in one clone is used in the next; programs, their tests and bundles (internal/bundle, fixedEnv) share packages.
+SHARED = -trimpath -gcflags=all=-dwarf=false
+export GOFLAGS := $(strip $(filter-out $(SHARED),$(GOFLAGS)) $(SHARED))
+export CGO_ENABLED ?= 0
 export PATH := $(PATH):/usr/local/go/bin:/usr/sbin:/sbin
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo -E)
@@ -12,8 +14,7 @@ AS_ROOT = $(SUDO) env "PATH=$$PATH"
 help: ## this list
 	@sed -n 's/^\([a-z%-]*\):.*## /\1 /p' $(MAKEFILE_LIST) | awk '{n = $$1; $$1 = ""; printf "  make %-16s%s\n", n, $$0}'
 
-# As bundles are compiled (internal/bundle, fixedEnv), so that the standard library is compiled once.
-GO_BUILD = CGO_ENABLED=0 GOGC=400 go build -trimpath -gcflags=all=-dwarf=false
+GO_BUILD = GOGC=400 go build
 
 build: ## bin/naupegos and bin/naupegos-agent
 	@mkdir -p bin

@@ -206,6 +206,15 @@ func TestLockExcludes(t *testing.T) {
 	if _, err := l.lock(ctx, time.Minute); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
+	ctx, cancel = context.WithCancel(context.Background())
+	said := ""
+	_, _, err = l.assemble(ctx, recipe{}, originBuilt, func(e Event) {
+		said += e.Note
+		cancel()
+	})
+	if !errors.Is(err, context.Canceled) || !strings.Contains(said, "waiting until another naupegos has written") {
+		t.Errorf("who waits for another process says %q, and ends with %v", said, err)
+	}
 	unlock()
 	unlock, err = l.lock(context.Background(), time.Second)
 	if err != nil {
