@@ -140,8 +140,8 @@ func (t *tier) try(ctx context.Context, tests []testFunc, full bool) (map[string
 	}
 	argv := t.argv(tests, full, events)
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=20", "NAUPEGOS_FULL=") // by default, programs with the race detector sleep for a second before they exit
-	if t.race {                                                                   // the race detector needs cgo
+	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=20", "NAUPEGOS_FULL=")
+	if t.race { // the race detector needs cgo; by default, its programs sleep for a second before they exit
 		cmd.Env = append(cmd.Env, "CGO_ENABLED=1")
 	} else if full {
 		cmd.Env = append(cmd.Env, "NAUPEGOS_FULL=1")
