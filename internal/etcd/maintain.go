@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/naupegos/naupegos/internal/fail"
 )
@@ -31,7 +32,7 @@ func (c *Client) MoveLeader(ctx context.Context, away uint64) error {
 	}
 	if c.quiet != nil {
 		defer c.quiet(ctx)()
-		c.flush(ctx, health)
+		c.settle(ctx, health)
 	}
 	rctx, cancel := c.request(ctx)
 	defer cancel()
@@ -41,9 +42,26 @@ func (c *Client) MoveLeader(ctx context.Context, away uint64) error {
 	return nil
 }
 
-// flush reads through each voter. A read returns after the requests that the voter forwarded to the leader before.
-func (c *Client) flush(ctx context.Context, health []Health) {
+// settleReads bounds the reads of settle, for clients that do not pause.
+const settleReads = 10
+
+// settle waits for the writes in progress of clients that pause: it reads through each voter until two reads in a row see the same revision. A
+// read returns after the requests that the voter forwarded to the leader before; on a busy host, a member may take up a write only after the
+// first read.
+func (c *Client) settle(ctx context.Context, health []Health) {
+	for last, n := int64(-1), 0; n < settleReads; n++ {
+		now := c.revision(ctx, health)
+		if now == last {
+			return
+		}
+		last = now
+	}
+}
+
+// revision reads through each voter, and returns the highest revision that one saw.
+func (c *Client) revision(ctx context.Context, health []Health) int64 {
 	var all sync.WaitGroup
+	var highest atomic.Int64
 	for _, h := range health {
 		if !h.OK() || h.Learner {
 			continue
@@ -51,10 +69,16 @@ func (c *Client) flush(ctx context.Context, health []Health) {
 		all.Go(func() {
 			rctx, cancel := c.request(ctx)
 			defer cancel()
-			_, _ = c.one[h.URL].Get(rctx, "health") // a member that does not answer has no requests in progress
+			got, err := c.one[h.URL].Get(rctx, "health")
+			if err != nil {
+				return // a member that does not answer has no requests in progress
+			}
+			for seen := highest.Load(); got.Header.Revision > seen && !highest.CompareAndSwap(seen, got.Header.Revision); seen = highest.Load() {
+			}
 		})
 	}
 	all.Wait()
+	return highest.Load()
 }
 
 // successor is the healthy voter that is least behind.
