@@ -3,6 +3,7 @@ package chromium
 
 import (
 	"context"
+	"os"
 	"os/exec"
 	"testing"
 
@@ -17,8 +18,11 @@ func Start(t testing.TB, more ...chromedp.ExecAllocatorOption) context.Context {
 	if _, err := exec.LookPath("chromium"); err != nil {
 		t.Fatal("chromium is not installed: hack/setup test installs it")
 	}
+	tmp, err := os.MkdirTemp("", "chromium") // short, because a socket lies below it
+	testkit.Must(t, err)
+	t.Cleanup(func() { testkit.Must(t, os.RemoveAll(tmp)) })
 	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath("chromium"), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()),
-		chromedp.WindowSize(1400, 900), chromedp.Flag("disable-component-update", true))
+		chromedp.WindowSize(1400, 900), chromedp.Flag("disable-component-update", true), chromedp.Env("TMPDIR="+tmp))
 	alloc, stop := chromedp.NewExecAllocator(t.Context(), append(opts, more...)...)
 	t.Cleanup(stop)
 	ctx, end := chromedp.NewContext(alloc)
