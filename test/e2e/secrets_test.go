@@ -234,7 +234,7 @@ func (r *rig) searchStore(clean func(string, []byte)) {
 }
 
 // homes are the directories for a machine's secrets; every file with a secret in them must be closed to other users.
-var homes = []string{"/upper/etc/kubernetes/", "/upper/etc/etcd/", "/upper/var/lib/kubelet/", "/volumes/kubelet/", "/upper/root/.ssh/", "/upper/etc/ssh/"}
+var homes = []string{"/upper/etc/kubernetes/", "/upper/etc/etcd/", "/upper/var/lib/kubelet/", "/volumes/kubelet/", "/upper/root/.ssh/", "/upper/root/.kube/", "/upper/etc/ssh/"}
 
 // programOf identifies large files of unpacked images, which all machines share and which make up most of the data; "" for other files.
 func programOf(path string, size int64) string {
