@@ -26,7 +26,7 @@ var owners = map[string][]string{
 	"modernc.org/sqlite":                     {"internal/store"},
 	"github.com/pressly/goose":               {"internal/store"},
 	"github.com/jackc/pgx":                   {"internal/store"},
-	"filippo.io/age":                         {"internal/backup", "internal/store", "internal/store/storetest", "api/v1alpha1"}, // the last only reads public keys
+	"filippo.io/age":                         {"internal/backup", "internal/store", "internal/store/keyfile", "internal/store/storetest", "api/v1alpha1"}, // the last only reads public keys
 	"github.com/google/cel-go":               {"internal/expression"},
 	"k8s.io/apiserver":                       {"internal/identity", "api/v1alpha1"}, // the second only has its types
 	"helm.sh/helm":                           {"internal/chart", "internal/siteset"},
@@ -220,8 +220,9 @@ var knows = map[string][]string{
 		"internal/within"},
 	"internal/image/discovery": {"internal/fail", "internal/plan", "internal/rootfs", "internal/tool", "internal/within"},
 	"internal/rootfs":          {"internal/bundle", "internal/fail", "internal/machine", "internal/plan", "internal/tool"},
-	"internal/store":           {"internal/fail", "internal/plan", "internal/plan/words", "internal/store/filelock", "internal/store/health", "internal/store/metal", "internal/store/together", "internal/userdir"},
+	"internal/store":           {"internal/fail", "internal/plan", "internal/plan/words", "internal/store/filelock", "internal/store/health", "internal/store/keyfile", "internal/store/metal", "internal/store/together", "internal/userdir"},
 	"internal/store/filelock":  {"internal/fail", "internal/plan/words"},
+	"internal/store/keyfile":   {"internal/fail", "internal/plan/words"},
 	"internal/store/health":    {"internal/fail", "internal/store/metal"},
 	"internal/store/metal":     {"internal/fail"},
 	"internal/store/together":  {},
