@@ -151,7 +151,7 @@ var knows = map[string][]string{
 	"internal/cli/wholefile":          {"internal/fail"},
 	"internal/client":                 {"internal/cluster/report", "internal/fail", "internal/operate", "internal/plan", "internal/scheme", "internal/server/api", "internal/server/issuer", "internal/server/problem", "internal/server/work", "internal/store"},
 	"internal/server":                 {"internal/fail", "internal/peer", "internal/plan/words", "internal/server/authority", "internal/server/problem"},
-	"internal/server/access":          {"internal/fail", "internal/peer", "internal/plan", "internal/plan/words", "internal/server", "internal/server/problem", "internal/store"},
+	"internal/server/access":          {"internal/fail", "internal/peer", "internal/plan", "internal/plan/words", "internal/server", "internal/server/problem", "internal/store", "internal/store/health"},
 	"internal/server/follow":          {"api/v1alpha1", "internal/fail", "internal/gitread", "internal/operate", "internal/plan", "internal/plan/show", "internal/plan/words", "internal/policy", "internal/server/work", "internal/siteset", "internal/store"},
 	"internal/server/forward":         {"internal/fail", "internal/scheme", "internal/store"},
 	"internal/server/front":           {"internal/fail", "internal/server/problem"},

@@ -203,10 +203,7 @@ func (s *database) ClaimJob(ctx context.Context, ttl time.Duration, who ...strin
 		}
 		return nil
 	})
-	if err == nil {
-		err = forged
-	}
-	return claimed, s.wrap(err, "look for a job")
+	return claimed, s.wrap(cmp.Or(err, forged), "look for a job")
 }
 
 // disown ends a forged job. Nothing of what its row said remains: what gets the MAC is this server's own.

@@ -177,12 +177,12 @@ func (p *Pages) jobPage(r *http.Request, who *access.Operator) (*view, error) {
 			return nil, fail.Wrap(fail.Internal, err, "read what came of the job")
 		}
 	}
-	lines, err := p.c.Store.JobLines(r.Context(), j.ID, 0, 100000)
+	lines, err := who.View(p.c.Store).JobLines(r.Context(), j.ID, 0, 100000)
 	if err != nil {
 		return nil, err
 	}
 	d.Lines = tell(lines)
-	runs, err := p.c.Store.Runs(r.Context(), j.Cluster, recent)
+	runs, err := who.View(p.c.Store).Runs(r.Context(), j.Cluster, recent)
 	if err != nil {
 		return nil, err
 	}
