@@ -27,8 +27,14 @@ type Bundle struct {
 	blobs string
 }
 
-// Path returns the file on disk that holds the blob with this digest ("sha256:<hex>").
-func (b *Bundle) Path(digest string) string { return filepath.Join(b.blobs, hexOf(digest)) }
+// Path returns the file on disk that holds the blob with this digest ("sha256:<hex>"). Another text, such as one with a way out of the directory, names a
+// file that never exists.
+func (b *Bundle) Path(digest string) string {
+	if !validDigest(digest) {
+		return filepath.Join(b.blobs, "no-digest")
+	}
+	return filepath.Join(b.blobs, hexOf(digest))
+}
 
 // Binary returns the executable of this name ("kubelet", "cni/bridge"); fail.NotFound if the bundle lacks it.
 func (b *Bundle) Binary(name string) (Artifact, error) {
