@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -62,7 +61,7 @@ func (c *Cluster) check(r *findings) {
 	c.checkNames(r)
 	c.checkNetworks(r)
 	c.checkCapacity(r)
-	checkTexts(r, "", reflect.ValueOf(c).Elem(), map[string]*regexp.Regexp{}) // last: the other checks say more about what they report
+	r.Texts(reflect.ValueOf(c).Elem()) // last: the other checks say more
 }
 
 // checkTags checks what the struct tags require: required fields, known values, limits.
@@ -113,42 +112,6 @@ func checkValue(r *findings, p string, v reflect.Value, f strict.Field) {
 	}
 }
 
-// checkTexts checks the patterns and lengths that struct tags give to texts, so that no code depends on the editor that wrote a document. compiled has the
-// patterns that were met.
-func checkTexts(r *findings, path string, v reflect.Value, compiled map[string]*regexp.Regexp) {
-	for _, f := range strict.FieldsOf(v.Type()) {
-		p, fv := strict.Join(path, f.Key), v.Field(f.Index)
-		for fv.Kind() == reflect.Pointer && !fv.IsNil() {
-			fv = fv.Elem()
-		}
-		switch {
-		case fv.Kind() == reflect.String && fv.String() != "":
-			checkText(r, p, fv.String(), f, compiled)
-		case fv.Kind() == reflect.Slice && fv.Type().Elem().Kind() == reflect.Struct:
-			for i := range fv.Len() {
-				checkTexts(r, strict.Item(p, i), fv.Index(i), compiled)
-			}
-		case fv.Kind() == reflect.Struct && fv.Type() != reflect.TypeFor[Duration]():
-			checkTexts(r, p, fv, compiled)
-		}
-	}
-}
-
-func checkText(r *findings, p, text string, f strict.Field, compiled map[string]*regexp.Regexp) {
-	if f.MaxLength > 0 && utf8.RuneCountInString(text) > f.MaxLength {
-		r.Add(p, fmt.Sprintf("is longer than %d characters", f.MaxLength), "")
-	}
-	if f.Pattern == "" {
-		return
-	}
-	if compiled[f.Pattern] == nil {
-		compiled[f.Pattern] = regexp.MustCompile(f.Pattern)
-	}
-	if !compiled[f.Pattern].MatchString(text) {
-		r.Add(p, strict.Quote(text)+" does not have the form "+f.Pattern, "")
-	}
-}
-
 func checkDuration(d Duration) (problem, hint string) {
 	if d.Duration >= minDuration && d.Duration <= maxDuration {
 		return "", ""
@@ -167,10 +130,8 @@ func (c *Cluster) checkProvider(r *findings) {
 	}
 }
 
-var (
-	packageName = regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]*(:[a-z0-9]+)?$`)
-	timeOfDay   = regexp.MustCompile(`^([01][0-9]|2[0-3]):[0-5][0-9]$`)
-)
+var packageName = regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]*(:[a-z0-9]+)?$`)
+var timeOfDay = regexp.MustCompile(`^([01][0-9]|2[0-3]):[0-5][0-9]$`)
 
 // checkUpdates checks the packages, days and times of spec.updates.
 func (c *Cluster) checkUpdates(r *findings) {

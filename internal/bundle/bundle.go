@@ -27,13 +27,9 @@ type Bundle struct {
 	blobs string
 }
 
-// Path returns the file on disk that holds the blob with this digest ("sha256:<hex>"). Another text, such as one with a way out of the directory, names a
-// file that never exists.
+// Path returns the file on disk that holds the blob with this digest ("sha256:<hex>"). No text leads out of the library.
 func (b *Bundle) Path(digest string) string {
-	if !validDigest(digest) {
-		return filepath.Join(b.blobs, "no-digest")
-	}
-	return filepath.Join(b.blobs, hexOf(digest))
+	return filepath.Join(b.blobs, filepath.Join("/", hexOf(digest)))
 }
 
 // Binary returns the executable of this name ("kubelet", "cni/bridge"); fail.NotFound if the bundle lacks it.
