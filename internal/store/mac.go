@@ -118,21 +118,15 @@ func rowMAC(key []byte, table string, values ...string) string {
 
 // verify refuses a row that was not written with the identity.
 func (s *database) verify(ctx context.Context, t macTable, mac string, values ...string) error {
-	if hmac.Equal([]byte(mac), []byte(s.mac(t, values...))) {
-		return nil
-	}
-	if err := s.current(ctx, s.reads); err != nil { // a rotation may have replaced the MAC
-		return err
-	}
-	return notAuthentic(t, mac, values)
+	return verifyIn(ctx, s, s.reads, t, mac, values...)
 }
 
 // verifyIn is verify in a transaction. Call it before a row gets a new MAC, which would legitimize a forged one.
-func verifyIn(ctx context.Context, s *database, tx *sql.Tx, t macTable, mac string, values ...string) error {
+func verifyIn(ctx context.Context, s *database, q querier, t macTable, mac string, values ...string) error {
 	if hmac.Equal([]byte(mac), []byte(s.mac(t, values...))) {
 		return nil
 	}
-	if err := s.current(ctx, tx); err != nil {
+	if err := s.current(ctx, q); err != nil { // a rotation may have replaced the MAC
 		return err
 	}
 	return notAuthentic(t, mac, values)
