@@ -225,7 +225,7 @@ func told(line string) (when, step, text string) {
 		Seconds                                                          *float64
 	}
 	if json.Unmarshal([]byte(line), &l) != nil {
-		return "", "", line
+		return "", "", words.Line(line)
 	}
 	if l.Event == "plan" || l.Event == "steps" { // the page draws them
 		return "", "", ""
@@ -239,7 +239,7 @@ func told(line string) (when, step, text string) {
 	}
 	for _, s := range []string{l.Step, l.State, l.Outcome, l.Title, l.Text, l.Message, l.Status, l.Error} {
 		if s != "" {
-			parts = append(parts, s)
+			parts = append(parts, words.Line(s))
 		}
 	}
 	if l.Attempt > 1 {
