@@ -26,7 +26,7 @@ var owners = map[string][]string{
 	"modernc.org/sqlite":                     {"internal/store"},
 	"github.com/pressly/goose":               {"internal/store"},
 	"github.com/jackc/pgx":                   {"internal/store"},
-	"filippo.io/age":                         {"internal/backup", "internal/store", "internal/store/storetest", "api/v1alpha1"}, // the last only reads public keys
+	"filippo.io/age":                         {"internal/backup", "internal/store", "internal/store/keyfile", "internal/store/storetest", "api/v1alpha1"}, // the last only reads public keys
 	"github.com/google/cel-go":               {"internal/expression"},
 	"k8s.io/apiserver":                       {"internal/identity", "api/v1alpha1"}, // the second only has its types
 	"helm.sh/helm":                           {"internal/chart", "internal/siteset"},
@@ -151,7 +151,7 @@ var knows = map[string][]string{
 	"internal/cli/wholefile":          {"internal/fail"},
 	"internal/client":                 {"internal/cluster/report", "internal/fail", "internal/operate", "internal/plan", "internal/scheme", "internal/server/api", "internal/server/issuer", "internal/server/problem", "internal/server/work", "internal/store"},
 	"internal/server":                 {"internal/fail", "internal/peer", "internal/plan/words", "internal/server/authority", "internal/server/problem"},
-	"internal/server/access":          {"internal/fail", "internal/peer", "internal/plan", "internal/plan/words", "internal/server", "internal/server/problem", "internal/store"},
+	"internal/server/access":          {"internal/fail", "internal/peer", "internal/plan", "internal/plan/words", "internal/server", "internal/server/problem", "internal/store", "internal/store/health"},
 	"internal/server/follow":          {"api/v1alpha1", "internal/fail", "internal/gitread", "internal/operate", "internal/plan", "internal/plan/show", "internal/plan/words", "internal/policy", "internal/server/work", "internal/siteset", "internal/store"},
 	"internal/server/forward":         {"internal/fail", "internal/scheme", "internal/store"},
 	"internal/server/front":           {"internal/fail", "internal/server/problem"},
@@ -220,8 +220,9 @@ var knows = map[string][]string{
 		"internal/within"},
 	"internal/image/discovery": {"internal/fail", "internal/plan", "internal/rootfs", "internal/tool", "internal/within"},
 	"internal/rootfs":          {"internal/bundle", "internal/fail", "internal/machine", "internal/plan", "internal/tool"},
-	"internal/store":           {"internal/fail", "internal/plan", "internal/plan/words", "internal/store/filelock", "internal/store/health", "internal/store/metal", "internal/store/together", "internal/userdir"},
+	"internal/store":           {"internal/fail", "internal/plan", "internal/plan/words", "internal/store/filelock", "internal/store/health", "internal/store/keyfile", "internal/store/metal", "internal/store/together", "internal/userdir"},
 	"internal/store/filelock":  {"internal/fail", "internal/plan/words"},
+	"internal/store/keyfile":   {"internal/fail", "internal/plan/words"},
 	"internal/store/health":    {"internal/fail", "internal/store/metal"},
 	"internal/store/metal":     {"internal/fail"},
 	"internal/store/together":  {},

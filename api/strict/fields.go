@@ -20,6 +20,9 @@ type Field struct {
 	Min, Max *int // of a number
 	MinItems int
 	MaxItems int // 0: no limit
+	// Of a text.
+	Pattern   string // a regular expression; empty: any
+	MaxLength int    // in characters; 0: no limit
 }
 
 // FieldsOf lists the keys of a struct type in the document's order.
@@ -40,7 +43,7 @@ func FieldsOf(t reflect.Type) []Field {
 	return fs
 }
 
-// apply applies one part of the jsonschema tag. Parts that only the schema needs (pattern, format) are ignored.
+// apply applies one part of the jsonschema tag. Parts that only the schema needs (format) are ignored.
 func (f *Field) apply(part string) {
 	name, value, _ := strings.Cut(part, "=")
 	switch name {
@@ -58,6 +61,10 @@ func (f *Field) apply(part string) {
 		f.MinItems = *number(value)
 	case "maxItems":
 		f.MaxItems = *number(value)
+	case "pattern":
+		f.Pattern = value
+	case "maxLength":
+		f.MaxLength = *number(value)
 	}
 }
 

@@ -61,6 +61,7 @@ func (c *Cluster) check(r *findings) {
 	c.checkNames(r)
 	c.checkNetworks(r)
 	c.checkCapacity(r)
+	r.Texts(reflect.ValueOf(c).Elem()) // last: the other checks say more
 }
 
 // checkTags checks what the struct tags require: required fields, known values, limits.
@@ -129,10 +130,8 @@ func (c *Cluster) checkProvider(r *findings) {
 	}
 }
 
-var (
-	packageName = regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]*(:[a-z0-9]+)?$`)
-	timeOfDay   = regexp.MustCompile(`^([01][0-9]|2[0-3]):[0-5][0-9]$`)
-)
+var packageName = regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]*(:[a-z0-9]+)?$`)
+var timeOfDay = regexp.MustCompile(`^([01][0-9]|2[0-3]):[0-5][0-9]$`)
 
 // checkUpdates checks the packages, days and times of spec.updates.
 func (c *Cluster) checkUpdates(r *findings) {

@@ -27,8 +27,8 @@ type Bundle struct {
 	blobs string
 }
 
-// Path returns the file on disk that holds the blob with this digest ("sha256:<hex>").
-func (b *Bundle) Path(digest string) string { return filepath.Join(b.blobs, hexOf(digest)) }
+// Path returns the file on disk that holds the blob with this digest ("sha256:<hex>"). No text leads out of the library.
+func (b *Bundle) Path(digest string) string { return b.blobs + filepath.Join("/", hexOf(digest)) }
 
 // Binary returns the executable of this name ("kubelet", "cni/bridge"); fail.NotFound if the bundle lacks it.
 func (b *Bundle) Binary(name string) (Artifact, error) {

@@ -22,6 +22,7 @@ import (
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/plan/show"
+	"github.com/naupegos/naupegos/internal/plan/words"
 	"github.com/naupegos/naupegos/internal/server/api"
 	"github.com/naupegos/naupegos/internal/server/work"
 )
@@ -129,7 +130,7 @@ func (a *App) planned(ctx context.Context, c *client.Client, r api.PlanRequest) 
 		return nil, nil, err
 	}
 	for _, line := range got.Said {
-		fmt.Fprintln(a.Err, line)
+		fmt.Fprintln(a.Err, words.Text(line))
 	}
 	p, err := show.Parse(got.Plan)
 	return got, p, err
@@ -295,22 +296,21 @@ type watched struct {
 }
 
 // line shows one line of output. With progress as JSON it passes lines on unchanged.
-func (w *watched) line(line []byte) error {
+func (w *watched) line(line []byte) (err error) {
 	var kind struct{ Event, Text string }
 	if err := json.Unmarshal(line, &kind); err != nil {
 		return fail.Wrap(fail.Internal, err, "read the job's events")
 	}
-	var err error
 	switch {
 	case kind.Event == "say":
-		_, err = fmt.Fprintln(w.v.app.Err, kind.Text)
+		_, err = fmt.Fprintln(w.v.app.Err, words.Text(kind.Text))
 	case kind.Event == "steps" && w.v.flags.progress.JSON(): // for displays of another kind
 	case !w.v.flags.progress.JSON():
 		err = w.replay.Line(line)
 	case kind.Event == "plan" && w.plans == 0: // shown before the user agreed
 		w.plans++
 	default:
-		_, err = fmt.Fprintf(w.v.app.Err, "%s\n", line)
+		_, err = fmt.Fprintf(w.v.app.Err, "%s\n", words.Line(string(line)))
 	}
 	return err
 }

@@ -2,11 +2,19 @@ package kube
 
 import (
 	"compress/gzip"
+	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/testkit"
@@ -84,5 +92,59 @@ func TestOnlyJSON(t *testing.T) {
 				t.Errorf("%s for %s: asked for %q, %v", kind, accept, asked, err)
 			}
 		}
+	}
+}
+
+// TestWatchesAreBounded: a watch that tells of ever more objects, or of one without an end, ends; the waiter asks for a list again, with nothing kept of
+// the watch.
+func TestWatchesAreBounded(t *testing.T) {
+	most := bounds{bytes: 1 << 20, values: 10_000, objects: 1000}
+	for name, c := range map[string]struct{ begin, part string }{
+		"an event without an end": {`{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"`, strings.Repeat("a", 4096)},
+		"events without an end":   {"", `{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"%d","namespace":"n"}}}` + "\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			lists, told := 0, atomic.Int64{}
+			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				if r.URL.Query().Get("watch") == "" {
+					if lists++; lists == 2 {
+						cancel()
+					}
+					_, _ = io.WriteString(w, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[]}`)
+					return
+				}
+				_, err := io.WriteString(w, c.begin)
+				for n := 0; err == nil && told.Load() < 64<<20; n++ {
+					part := c.part
+					if c.begin == "" {
+						part = fmt.Sprintf(part, n)
+					}
+					_, err = io.WriteString(w, part)
+					told.Add(int64(len(part)))
+				}
+			}))
+			defer srv.Close()
+			kubeconfig := `{"apiVersion":"v1","kind":"Config","clusters":[{"name":"c","cluster":{"server":"` + srv.URL + `"}}],"contexts":[{"name":"c","context":{"cluster":"c"}}],"current-context":"c"}`
+			client := testkit.Value(newClient([]byte(kubeconfig), ClientOptions{}, most))(t)
+			defer client.Close()
+			kept := 0
+			_ = follow(ctx, follower{
+				list: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+					return client.set.CoreV1().Pods("n").List(ctx, o)
+				},
+				watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+					return client.watch.CoreV1().Pods("n").Watch(ctx, o)
+				},
+			}, func(all map[string]runtime.Object) (bool, error) {
+				kept = max(kept, len(all))
+				return false, nil
+			})
+			if n := told.Load(); n > 8*most.bytes || lists != 2 || kept > int(most.values) {
+				t.Errorf("the server told %d bytes in a watch and %d lists; %d objects were kept", n, lists, kept)
+			}
+		})
 	}
 }

@@ -42,13 +42,17 @@ type Client struct {
 	timeout time.Duration
 	http    *http.Client
 	set     kubernetes.Interface // requests, bounded by timeout
-	watch   kubernetes.Interface // watches, bounded by the caller's context only
+	watch   kubernetes.Interface // watches, which last as long as the caller's context and end when they have told as much as an answer may hold
 	dynamic dynamic.Interface
 	*objects.Applier
 }
 
 // NewClient prepares a client from a kubeconfig. It opens no connection. A kubeconfig that can't be read is fail.Invalid.
 func NewClient(kubeconfig []byte, o ClientOptions) (*Client, error) {
+	return newClient(kubeconfig, o, maxAnswer)
+}
+
+func newClient(kubeconfig []byte, o ClientOptions, most bounds) (*Client, error) {
 	cfg, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
 	if err != nil {
 		return nil, fail.Wrap(fail.Invalid, err, "read kubeconfig")
@@ -67,24 +71,24 @@ func NewClient(kubeconfig []byte, o ClientOptions) (*Client, error) {
 	cfg.UserAgent = FieldManager
 	cfg.ContentType, cfg.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON // bounded counts what JSON holds
 	cfg.WarningHandler = rest.NoWarnings{}                                                     // deprecations of the manifests we ship are our tests' business, not the user's
-	unbounded, err := HTTPClient(cfg)
+	plain, err := HTTPClient(cfg)
 	if err != nil {
 		return nil, fail.Wrap(fail.Invalid, err, "use kubeconfig for %s", cfg.Host)
 	}
-	c := &Client{server: cfg.Host, timeout: o.Timeout, http: &http.Client{Transport: bounded{unbounded.Transport, maxAnswer}, Timeout: o.Timeout}}
-	if err := c.connect(cfg, unbounded); err != nil {
+	c := &Client{server: cfg.Host, timeout: o.Timeout, http: &http.Client{Transport: bounded{plain.Transport, most}, Timeout: o.Timeout}}
+	if err := c.connect(cfg, &http.Client{Transport: c.http.Transport}); err != nil {
 		return nil, fail.Wrap(fail.Invalid, err, "use kubeconfig for %s", cfg.Host)
 	}
 	return c, nil
 }
 
 // connect makes the clients for the several styles of access; they share connections and one rate limit for requests.
-func (c *Client) connect(cfg *rest.Config, unbounded *http.Client) error {
+func (c *Client) connect(cfg *rest.Config, untimed *http.Client) error {
 	set, err := kubernetes.NewForConfigAndClient(cfg, c.http)
 	if err != nil {
 		return err
 	}
-	watch, err := kubernetes.NewForConfigAndClient(cfg, unbounded)
+	watch, err := kubernetes.NewForConfigAndClient(cfg, untimed)
 	if err != nil {
 		return err
 	}

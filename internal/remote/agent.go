@@ -11,6 +11,8 @@ import (
 	"io"
 	"os"
 	"path"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -322,14 +324,34 @@ func (d *Dialer) Apply(ctx context.Context, h Host, cfg machine.Config, o ApplyO
 		if len(report.Missing) == 0 || o.DryRun || o.Blob == nil {
 			return report, nil
 		}
-		for i, digest := range report.Missing {
-			o.progress(fmt.Sprintf("uploading blob %d of %d", i+1, len(report.Missing)))
+		missing, err := askedFor(h, report.Missing, data)
+		if err != nil {
+			return machine.Report{}, err
+		}
+		for i, digest := range missing {
+			o.progress(fmt.Sprintf("uploading blob %d of %d", i+1, len(missing)))
 			if err := d.putBlob(ctx, h, digest, o.Blob); err != nil {
 				return machine.Report{}, err
 			}
 		}
 	}
 	return report, fail.New(fail.Internal, "the machine lacks %d blobs after they were sent", len(report.Missing)).At(h.where())
+}
+
+// digestForm is the form of a blob's digest.
+var digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+
+// askedFor returns the blobs that a machine asks for, each once. It refuses those that the configuration sent to the machine does not name: root on the
+// machine could ask for any file of this host that way.
+func askedFor(h Host, missing []string, config []byte) ([]string, error) {
+	all := slices.Compact(slices.Sorted(slices.Values(missing)))
+	for _, digest := range all {
+		if !digestForm.MatchString(digest) || !bytes.Contains(config, []byte(`"`+digest+`"`)) {
+			return nil, fail.New(fail.Refused, "naupegos-agent apply asks for %.100q, which its configuration does not name", digest).At(h.where()).
+				Do("look at the machine: its agent is broken, or another program answers in its place")
+		}
+	}
+	return all, nil
 }
 
 func (d *Dialer) putBlob(ctx context.Context, h Host, digest string, open func(string) (io.ReadCloser, int64, error)) error {

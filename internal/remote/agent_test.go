@@ -2,6 +2,7 @@ package remote
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
@@ -19,7 +20,7 @@ import (
 )
 
 // agentScript stands for naupegos-agent: it keeps its state beside itself.
-const agentScript = `#!/bin/sh
+var agentScript = strings.ReplaceAll(`#!/bin/sh
 dir=${0%/*}
 case "$1 $2" in
 "version --sha256") sha256sum "$0" | cut -d' ' -f1;;
@@ -27,16 +28,20 @@ case "$1 $2" in
 "pause server") : > "$dir/paused"; echo paused; cat; rm "$dir/paused";;
 "facts ") echo '{"hostname":"m","cpus":2}';;
 "blob put") cat > "$dir/blob"; echo "$3 $4 $5" > "$dir/put";;
-"apply --dry-run") cat > "$dir/cfg"; echo '{"changes":[{"kind":"file","name":"/x","action":"create"}],"missing":["sha256:b"]}';;
+"apply --dry-run") cat > "$dir/cfg"; echo '{"changes":[{"kind":"file","name":"/x","action":"create"}],"missing":["BLOB"]}';;
 "apply ") cat > "$dir/cfg"
   if [ -e "$dir/fail" ]; then
     echo "some noise" >&2
     echo '{"kind":"conflict","what":"take the lock: busy","where":"/lock","hint":"wait"}' >&2; exit 6
+  elif [ -e "$dir/wants" ]; then cat "$dir/wants"
   elif [ -e "$dir/blob" ]; then echo '{"digest":"sha256:d","changes":[{"kind":"file","name":"/x","action":"create"}]}'
-  else echo '{"missing":["sha256:b"]}'; fi;;
+  else echo '{"missing":["BLOB"]}'; fi;;
 *) echo "unknown $*" >&2; exit 3;;
 esac
-`
+`, "BLOB", theBlob)
+
+// theBlob is the blob that agentScript lacks at first.
+var theBlob = "sha256:" + strings.Repeat("b", 64)
 
 type agentHost struct {
 	*testServer
@@ -84,7 +89,7 @@ func TestAgentIsUploadedOnce(t *testing.T) {
 
 func TestApplyUploadsBlobs(t *testing.T) {
 	a := newAgentHost(t)
-	cfg := machine.Config{Machine: "m", Files: []machine.File{{Path: "/x", Mode: 0o644, Content: []byte("x")}}}
+	cfg := machine.Config{Machine: "m", Files: []machine.File{{Path: "/x", Mode: 0o644, Content: []byte("x")}}, Binaries: []machine.Binary{{Path: "/b", Digest: theBlob}}}
 	blob := bytes.Repeat([]byte("blob"), 1<<18)
 	var asked, told []string
 	o := ApplyOptions{
@@ -95,19 +100,19 @@ func TestApplyUploadsBlobs(t *testing.T) {
 		},
 	}
 	report, err := a.d.Apply(t.Context(), a.h, cfg, ApplyOptions{})
-	if err != nil || !slices.Equal(report.Missing, []string{"sha256:b"}) {
+	if err != nil || !slices.Equal(report.Missing, []string{theBlob}) {
 		t.Fatalf("without blobs: %+v: %v", report, err)
 	}
 	report, err = a.d.Apply(t.Context(), a.h, cfg, o)
 	testkit.Must(t, err)
-	if report.Digest != "sha256:d" || len(report.Changes) != 1 || len(report.Missing) != 0 || !slices.Equal(asked, []string{"sha256:b"}) {
+	if report.Digest != "sha256:d" || len(report.Changes) != 1 || len(report.Missing) != 0 || !slices.Equal(asked, []string{theBlob}) {
 		t.Errorf("report %+v, asked for %v", report, asked)
 	}
 	got, err := os.ReadFile(filepath.Join(a.dir, "blob"))
 	if err != nil || !bytes.Equal(got, blob) {
 		t.Errorf("%d of %d bytes arrived: %v", len(got), len(blob), err)
 	}
-	if put, _ := os.ReadFile(filepath.Join(a.dir, "put")); string(put) != "sha256:b --size 1048576\n" {
+	if put, _ := os.ReadFile(filepath.Join(a.dir, "put")); string(put) != theBlob+" --size 1048576\n" {
 		t.Errorf("put with %q", put)
 	}
 	if sent, _ := os.ReadFile(filepath.Join(a.dir, "cfg")); !strings.Contains(string(sent), `"content":"eA=="`) {
@@ -148,7 +153,7 @@ func TestAgentErrorsKeepTheirKind(t *testing.T) {
 	_, err = a.d.Agent(t.Context(), a.h, nil, "nonsense")
 	has(t, err, "unknown nonsense", "status 3")
 	testkit.Must(t, os.Remove(filepath.Join(a.dir, "fail")))
-	_, err = a.d.Apply(t.Context(), a.h, machine.Config{}, ApplyOptions{Blob: func(string) (io.ReadCloser, int64, error) {
+	_, err = a.d.Apply(t.Context(), a.h, machine.Config{Binaries: []machine.Binary{{Digest: theBlob}}}, ApplyOptions{Blob: func(string) (io.ReadCloser, int64, error) {
 		return nil, 0, errors.New("no such blob")
 	}})
 	has(t, err, "open blob sha256:b", "no such blob")
@@ -219,4 +224,43 @@ func TestPause(t *testing.T) {
 		t.Error("the program does not go on")
 	}
 	a.d.Pause(t.Context(), nil, "server")()
+}
+
+// TestMachinesGetTheirBlobsAlone: root on a machine, who answers in place of the agent, gets no file of this host, and none twice.
+func TestMachinesGetTheirBlobsAlone(t *testing.T) {
+	a := newAgentHost(t)
+	cfg := machine.Config{Machine: "m", Binaries: []machine.Binary{{Path: "/b", Digest: theBlob}}, Files: []machine.File{{Path: "/x", Content: []byte("sha256:" + strings.Repeat("c", 64))}}}
+	testkit.Value(a.d.Facts(t.Context(), a.h))(t) // the agent is there
+	for name, c := range map[string]struct {
+		wants   []string
+		refused bool
+	}{
+		"a path":                       {[]string{"sha256:../../../../../../../../etc/passwd"}, true},
+		"an absolute path":             {[]string{"/etc/passwd"}, true},
+		"a path after a blob":          {[]string{theBlob, theBlob + "/../../x"}, true},
+		"another cluster's blob":       {[]string{"sha256:" + strings.Repeat("d", 64)}, true},
+		"a digest in a file's content": {[]string{"sha256:" + strings.Repeat("c", 64)}, true},
+		"an escape sequence":           {[]string{"sha256:\x1b[31m"}, true},
+		"its own, a thousand times":    {slices.Repeat([]string{theBlob}, 1000), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			testkit.Must(t, os.WriteFile(filepath.Join(a.dir, "wants"), testkit.Value(json.Marshal(machine.Report{Missing: c.wants}))(t), 0o600))
+			var opened []string
+			_, err := a.d.Apply(t.Context(), a.h, cfg, ApplyOptions{Blob: func(digest string) (io.ReadCloser, int64, error) {
+				opened = append(opened, digest)
+				return io.NopCloser(strings.NewReader("")), 0, nil
+			}})
+			if c.refused {
+				testkit.Fails(t, err, fail.Refused, "does not name")
+				if len(opened) > 0 || strings.Contains(err.Error(), "\x1b") {
+					t.Errorf("it opened %q: %v", opened, err)
+				}
+				return
+			}
+			testkit.Fails(t, err, fail.Internal, "after they were sent") // three times at most
+			if len(opened) > 3 {
+				t.Errorf("%d were sent", len(opened))
+			}
+		})
+	}
 }

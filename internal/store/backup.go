@@ -96,7 +96,7 @@ func (s *database) settle(ctx context.Context, tx *sql.Tx, fact, text string) ([
 
 // kept lists the clusters of a store.
 func (s *database) kept(ctx context.Context, tx *sql.Tx) ([]Kept, error) {
-	clusters, err := s.clusters(ctx, tx)
+	clusters, err := s.clusters(ctx, tx, unverified)
 	if err != nil {
 		return nil, err
 	}

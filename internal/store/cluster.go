@@ -75,16 +75,16 @@ func (s *database) create(ctx context.Context, c Cluster, taken string) (*Cluste
 	}
 	c.CreatedAt = time.Now().UTC().Truncate(time.Microsecond)
 	c.UpdatedAt = c.CreatedAt
-	err := s.change(ctx, s.db, once, func(tx *sql.Tx) error {
+	err := s.changeSigned(ctx, once, func(tx *sql.Tx) error {
 		if err := s.used(ctx, tx); err != nil {
 			return err
 		}
 		if _, err := tx.ExecContext(ctx,
-			"INSERT INTO clusters (id, name, provider, document, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6)",
-			c.ID, c.Name, c.Provider, string(c.Document), micros(c.CreatedAt), micros(c.UpdatedAt)); err != nil {
+			"INSERT INTO clusters (id, name, provider, document, created_at, updated_at, mac) VALUES ($1, $2, $3, $4, $5, $6, $7)",
+			c.ID, c.Name, c.Provider, string(c.Document), micros(c.CreatedAt), micros(c.UpdatedAt), s.mac(macClusters, c.macValues()...)); err != nil {
 			return err
 		}
-		if err := putFacts(ctx, tx, c.ID, c.Facts); err != nil {
+		if err := s.putFacts(ctx, tx, c.ID, c.Facts); err != nil {
 			return err
 		}
 		_, err := tx.ExecContext(ctx, "INSERT INTO store_facts (name, value) VALUES ($1, $2)"+taken, usedPrefix+c.ID, c.CreatedAt.Format(time.RFC3339)) //nolint:gosec // a constant
@@ -112,7 +112,7 @@ func (s *database) taken(ctx context.Context, c Cluster) error {
 		Do("use another name, or destroy it first: naupegos destroy %s", c.Name)
 }
 
-const selectCluster = "SELECT id, name, provider, document, created_at, updated_at FROM clusters"
+const selectCluster = "SELECT id, name, provider, document, created_at, updated_at, mac FROM clusters"
 
 // Cluster implements Store.
 func (s *database) Cluster(ctx context.Context, name string) (*Cluster, error) {
@@ -121,17 +121,20 @@ func (s *database) Cluster(ctx context.Context, name string) (*Cluster, error) {
 		return nil, s.unknown(ctx, s.reads, name)
 	}
 	if err == nil {
+		err = s.verify(ctx, macClusters, c.mac, c.macValues()...)
+	}
+	if err == nil {
 		c.Facts, err = s.facts(ctx, c.ID)
 	}
 	if err != nil {
 		return nil, s.wrap(err, "read the cluster %s", name)
 	}
-	return c, nil
+	return &c.Cluster, nil
 }
 
 // unknown returns the error for an unknown name or ID, with the known clusters.
 func (s *database) unknown(ctx context.Context, q querier, name string) error {
-	all, err := s.clusters(ctx, q)
+	all, err := s.clusters(ctx, q, unverified)
 	if err != nil {
 		return err
 	}
@@ -151,23 +154,34 @@ func (s *database) unknown(ctx context.Context, q querier, name string) error {
 }
 
 // Clusters implements Store.
-func (s *database) Clusters(ctx context.Context) ([]Cluster, error) { return s.clusters(ctx, s.reads) }
+func (s *database) Clusters(ctx context.Context) ([]Cluster, error) {
+	return s.clusters(ctx, s.reads, s.verify)
+}
 
-func (s *database) clusters(ctx context.Context, q querier) ([]Cluster, error) {
+// verifier refuses a row whose MAC does not match.
+type verifier func(ctx context.Context, t macTable, mac string, values ...string) error
+
+// unverified is the verifier of names and numbers of clusters, which are also shown while the store's identity is not known.
+func unverified(context.Context, macTable, string, ...string) error { return nil }
+
+func (s *database) clusters(ctx context.Context, q querier, verify verifier) ([]Cluster, error) {
 	found, err := list(ctx, s, q, scanCluster, selectCluster)
 	if err != nil {
 		return nil, s.wrap(err, "list the clusters")
 	}
-	facts, err := s.allFacts(ctx, q)
+	facts, err := s.allFacts(ctx, q, verify)
 	if err != nil {
 		return nil, s.wrap(err, "list the clusters")
 	}
 	all := make([]Cluster, 0, len(found))
 	for _, c := range found {
+		if err := verify(ctx, macClusters, c.mac, c.macValues()...); err != nil {
+			return nil, err
+		}
 		if c.Facts = facts[c.ID]; c.Facts == nil {
 			c.Facts = Facts{}
 		}
-		all = append(all, *c)
+		all = append(all, c.Cluster)
 	}
 	slices.SortFunc(all, func(a, b Cluster) int { return strings.Compare(a.Name, b.Name) }) // databases sort differently
 	return all, nil
@@ -178,12 +192,22 @@ func (s *database) SaveCluster(ctx context.Context, c *Cluster) error {
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	known := false
 	err := s.fenced(ctx, c.ID, func(tx *sql.Tx) (err error) {
-		known, err = updated(tx.ExecContext(ctx, "UPDATE clusters SET provider = $1, document = $2, updated_at = $3 WHERE id = $4",
-			c.Provider, string(c.Document), micros(now), c.ID))
-		if err != nil || !known {
+		is, err := one(ctx, s, tx, scanCluster, selectCluster+" WHERE id = $1"+s.d.sql().forUpdate, c.ID)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		if err == nil {
+			err = verifyIn(ctx, s, tx, macClusters, is.mac, is.macValues()...) // a new MAC would legitimize a forged name
+		}
+		if err != nil {
 			return err
 		}
-		return putFacts(ctx, tx, c.ID, c.Facts)
+		known, is.Provider, is.Document = true, c.Provider, c.Document
+		if err := run(ctx, tx, "UPDATE clusters SET provider = $1, document = $2, updated_at = $3, mac = $4 WHERE id = $5",
+			c.Provider, string(c.Document), micros(now), s.mac(macClusters, is.macValues()...), c.ID); err != nil {
+			return err
+		}
+		return s.putFacts(ctx, tx, c.ID, c.Facts)
 	})
 	if err != nil {
 		return s.wrap(err, "save the cluster %s", c.Name)
@@ -209,11 +233,22 @@ func (s *database) DeleteCluster(ctx context.Context, id string) error {
 	return nil
 }
 
-func scanCluster(row scanner) (*Cluster, error) {
-	var c Cluster
+// macValues returns the values of macClusters' columns.
+func (c *Cluster) macValues() []string {
+	return []string{c.ID, c.Name, c.Provider, string(c.Document), decimal(micros(c.CreatedAt))}
+}
+
+// signedCluster is a cluster with the MAC of its row, without facts.
+type signedCluster struct {
+	Cluster
+	mac string
+}
+
+func scanCluster(row scanner) (*signedCluster, error) {
+	var c signedCluster
 	var document string
 	var created, updated int64
-	if err := row.Scan(&c.ID, &c.Name, &c.Provider, &document, &created, &updated); err != nil {
+	if err := row.Scan(&c.ID, &c.Name, &c.Provider, &document, &created, &updated, &c.mac); err != nil {
 		return nil, err
 	}
 	c.Document, c.CreatedAt, c.UpdatedAt = []byte(document), fromMicros(created), fromMicros(updated)

@@ -30,8 +30,9 @@ func writeGeneration(ctx context.Context, s *database, cluster string, generatio
 		if last > generation {
 			return fail.New(fail.Internal, "two hold the lease at once: %d wrote after %d", generation, last)
 		}
-		_, err = tx.ExecContext(ctx, `INSERT INTO facts (cluster_id, kind, subject, value) VALUES ($1, $2, '', $3)
-			ON CONFLICT (cluster_id, kind, subject) DO UPDATE SET value = excluded.value`, cluster, contention, fmt.Sprint(generation))
+		_, err = tx.ExecContext(ctx, `INSERT INTO facts (cluster_id, kind, subject, value, mac) VALUES ($1, $2, '', $3, $4)
+			ON CONFLICT (cluster_id, kind, subject) DO UPDATE SET value = excluded.value, mac = excluded.mac`, cluster, contention, fmt.Sprint(generation),
+			s.mac(macFacts, cluster, contention, "", fmt.Sprint(generation)))
 		return err
 	})
 }

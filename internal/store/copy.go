@@ -145,7 +145,7 @@ func (s *database) still(ctx context.Context, tx *sql.Tx) error {
 
 // vacant refuses to overwrite a store that has clusters or physical machines.
 func (s *database) vacant(ctx context.Context, tx *sql.Tx) error {
-	all, err := s.clusters(ctx, tx)
+	all, err := s.clusters(ctx, tx, unverified)
 	if err == nil && len(all) == 0 {
 		var n int
 		if n, err = one(ctx, s, tx, value[int], "SELECT COUNT(*) FROM machines"); n > 0 {

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/crypto/chacha20poly1305"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/store/keyfile"
 )
 
 // dataKey returns the key that encrypts a cluster's secrets. It is stored in the database, encrypted to the age identity. create says whether to
@@ -106,7 +107,9 @@ func (s *database) unwrapKey(wrapped string) ([]byte, error) {
 func (s *database) Recipient() string { return s.identity.Recipient().String() }
 
 // Identity implements Store.
-func (s *database) Identity() []byte { return append(identityText(s.identity), s.former...) }
+func (s *database) Identity() []byte {
+	return append(keyfile.Text(s.identity, allMarks()), s.former...)
+}
 
 // seal encrypts value under key with XChaCha20-Poly1305, bound to a place; the result starts with the random nonce.
 func seal(key, value, bind []byte) ([]byte, error) {

@@ -17,8 +17,9 @@ func (s *database) SetFact(ctx context.Context, clusterID string, f Fact, value 
 		if value == "" {
 			return run(ctx, tx, "DELETE FROM facts WHERE cluster_id = $1 AND kind = $2 AND subject = $3", clusterID, f.Kind, f.Subject)
 		}
-		_, err = tx.ExecContext(ctx, `INSERT INTO facts (cluster_id, kind, subject, value) VALUES ($1, $2, $3, $4)
-			ON CONFLICT (cluster_id, kind, subject) DO UPDATE SET value = excluded.value`, clusterID, f.Kind, f.Subject, value)
+		_, err = tx.ExecContext(ctx, `INSERT INTO facts (cluster_id, kind, subject, value, mac) VALUES ($1, $2, $3, $4, $5)
+			ON CONFLICT (cluster_id, kind, subject) DO UPDATE SET value = excluded.value, mac = excluded.mac`, clusterID, f.Kind, f.Subject, value,
+			s.mac(macFacts, clusterID, f.Kind, f.Subject, value))
 		return err
 	})
 	if err == nil && !known {
@@ -37,14 +38,14 @@ func updated(res sql.Result, err error) (bool, error) {
 }
 
 // putFacts replaces all facts of a cluster.
-func putFacts(ctx context.Context, tx *sql.Tx, cluster string, facts Facts) error {
+func (s *database) putFacts(ctx context.Context, tx *sql.Tx, cluster string, facts Facts) error {
 	if _, err := tx.ExecContext(ctx, "DELETE FROM facts WHERE cluster_id = $1", cluster); err != nil {
 		return err
 	}
-	columns := []string{"cluster_id", "kind", "subject", "value"}
+	columns := []string{"cluster_id", "kind", "subject", "value", "mac"}
 	var values []any
 	for f, v := range facts {
-		if values = append(values, cluster, f.Kind, f.Subject, v); len(values) == batch*len(columns) {
+		if values = append(values, cluster, f.Kind, f.Subject, v, s.mac(macFacts, cluster, f.Kind, f.Subject, v)); len(values) == batch*len(columns) {
 			if err := insert(ctx, tx, "facts", columns, values); err != nil {
 				return err
 			}
@@ -56,32 +57,42 @@ func putFacts(ctx context.Context, tx *sql.Tx, cluster string, facts Facts) erro
 
 // factRow is one row of facts.
 type factRow struct {
-	cluster, value string
-	fact           Fact
+	cluster, value, mac string
+	fact                Fact
+}
+
+func (f *factRow) macValues() []string {
+	return []string{f.cluster, f.fact.Kind, f.fact.Subject, f.value}
 }
 
 func scanFact(row scanner) (f factRow, err error) {
-	err = row.Scan(&f.cluster, &f.fact.Kind, &f.fact.Subject, &f.value)
+	err = row.Scan(&f.cluster, &f.fact.Kind, &f.fact.Subject, &f.value, &f.mac)
 	return f, err
 }
 
-const selectFacts = "SELECT cluster_id, kind, subject, value FROM facts"
+const selectFacts = "SELECT cluster_id, kind, subject, value, mac FROM facts"
 
 // facts reads the facts of one cluster.
 func (s *database) facts(ctx context.Context, cluster string) (Facts, error) {
 	rows, err := list(ctx, s, s.reads, scanFact, selectFacts+" WHERE cluster_id = $1", cluster)
 	facts := Facts{}
 	for _, r := range rows {
+		if err := s.verify(ctx, macFacts, r.mac, r.macValues()...); err != nil {
+			return nil, err
+		}
 		facts[r.fact] = r.value
 	}
 	return facts, err
 }
 
 // allFacts reads the facts of all clusters, by cluster ID.
-func (s *database) allFacts(ctx context.Context, q querier) (map[string]Facts, error) {
+func (s *database) allFacts(ctx context.Context, q querier, verify verifier) (map[string]Facts, error) {
 	rows, err := list(ctx, s, q, scanFact, selectFacts)
 	all := map[string]Facts{}
 	for _, r := range rows {
+		if err := verify(ctx, macFacts, r.mac, r.macValues()...); err != nil {
+			return nil, err
+		}
 		if all[r.cluster] == nil {
 			all[r.cluster] = Facts{}
 		}

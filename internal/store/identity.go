@@ -7,10 +7,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"filippo.io/age"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/store/keyfile"
 )
 
 // recipientFact is the database's record of the identity for its secrets.
@@ -24,7 +26,7 @@ func (s *database) loadIdentity(ctx context.Context) error {
 		return err
 	}
 	is, marked, err := s.readIdentity(path)
-	if err == nil && known != is.id.Recipient().String() || errors.Is(err, fs.ErrNotExist) {
+	if err == nil && known != is.ID.Recipient().String() || errors.Is(err, fs.ErrNotExist) {
 		if resumed, e := s.resumeRenewal(ctx, path, known); e != nil {
 			return e
 		} else if resumed {
@@ -32,7 +34,7 @@ func (s *database) loadIdentity(ctx context.Context) error {
 		}
 	}
 	switch {
-	case err == nil && known == is.id.Recipient().String():
+	case err == nil && known == is.ID.Recipient().String():
 		s.use(is, marked)
 		return nil
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
@@ -58,9 +60,9 @@ func (s *database) settleIdentity(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	if known != "" && (missing || is.id.Recipient().String() != known) {
+	if known != "" && (missing || is.ID.Recipient().String() != known) {
 		if !missing {
-			when, err := s.formerNote(ctx, is.id.Recipient().String())
+			when, err := s.formerNote(ctx, is.ID.Recipient().String())
 			if err != nil {
 				return err
 			}
@@ -80,27 +82,27 @@ func (s *database) settleIdentity(ctx context.Context, path string) error {
 		}
 	}
 	if missing {
-		if is.id, err = makeIdentity(path); err != nil {
+		if is.ID, err = makeIdentity(path); err != nil {
 			return err
 		}
-		marked = true
+		marked = strings.Split(allMarks(), "\n")
 	}
 	s.use(is, marked)
 	err = s.change(ctx, s.db, twice, func(tx *sql.Tx) error {
 		if missing { // the store has no rows yet
-			if err := s.putFact(ctx, tx, authFact, s.authValue()); err != nil {
+			if err := putAuthFacts(ctx, s, tx); err != nil {
 				return err
 			}
 		}
-		return s.putFact(ctx, tx, recipientFact, is.id.Recipient().String())
+		return s.putFact(ctx, tx, recipientFact, is.ID.Recipient().String())
 	})
 	return s.wrap(err, "remember the identity")
 }
 
 // use makes the identity of the file the current one.
-func (s *database) use(is unlocked, marked bool) {
-	s.setIdentity(is.id)
-	s.protection, s.marked = is.by, marked
+func (s *database) use(is keyfile.Identity, marked []string) {
+	s.setIdentity(is.ID)
+	s.protection, s.marked = is.By, marked
 }
 
 // wasRenewed returns the error for a former identity of the store.
@@ -140,14 +142,14 @@ func (s *database) recipient(ctx context.Context) (string, error) {
 	return v, s.wrap(err, "read the store")
 }
 
-// readIdentity reads an age identity and its protection, and reports whether the file has authMark. The error is fs.ErrNotExist if the file does not
+// readIdentity reads an age identity and its protection, and returns the marks of the file; see macSet. The error is fs.ErrNotExist if the file does not
 // exist; it never contains the file's text.
-func (s *database) readIdentity(path string) (is unlocked, marked bool, err error) {
-	text, err := readPrivate(path)
+func (s *database) readIdentity(path string) (is keyfile.Identity, marked []string, err error) {
+	text, err := keyfile.ReadPrivate(path)
 	if err != nil {
-		return is, false, err
+		return is, nil, err
 	}
-	return parseIdentityFile(path, text, s.unlock)
+	return keyfile.Parse(path, text, s.unlock)
 }
 
 // makeIdentity writes a new identity atomically, and never over another one.
@@ -161,77 +163,22 @@ func makeIdentity(path string) (*age.X25519Identity, error) {
 
 // writeIdentity writes an identity to a file that must not exist yet.
 func writeIdentity(path string, id *age.X25519Identity) error {
-	if err := writeNew(path, identityText(id)); err != nil {
+	if err := keyfile.WriteNew(path, keyfile.Text(id, allMarks())); err != nil {
 		return fail.Wrap(fail.Refused, err, "write the store's identity").At(path)
 	}
 	return nil
 }
 
-// identityText returns the content of an unprotected identity's file.
-func identityText(id *age.X25519Identity) []byte {
-	return []byte("# Opens the secrets in the store. Keep a copy in a safe place: without it they are lost.\n# public key: " +
-		id.Recipient().String() + "\n" + authMark + "\n" + id.String() + "\n")
-}
-
-// authMark is the line of an identity's file that records that every row of the store carries a MAC. It is in the file because a writer of the database
-// cannot change it there. Copies of the file carry it to other hosts that share the store. After restoring an older database by hand, remove the line,
-// and the next open adds MACs to the rows.
-const authMark = "# The store's rows carry MACs: rows without one are refused."
-
-// mark adds authMark to the identity's file.
-func (s *database) mark(path string) error {
+// mark adds the mark of a set to the identity's file.
+func (s *database) mark(path, mark string) error {
 	raw, err := os.ReadFile(path)
 	if err == nil {
-		err = rewrite(path, append([]byte(authMark+"\n"), raw...))
+		err = keyfile.Rewrite(path, append([]byte(mark+"\n"), raw...))
 	}
 	if err != nil {
 		return fail.Wrap(fail.Refused, err, "record in the identity's file that the store's rows carry MACs").At(path).
-			Do("make the file writable, or add this line to it: %s", authMark)
+			Do("make the file writable, or add this line to it: %s", mark)
 	}
-	s.marked = true
+	s.marked = append(s.marked, mark)
 	return nil
-}
-
-// rewrite replaces a file of mode 0600 atomically and durably. It follows a link.
-func rewrite(path string, data []byte) (err error) {
-	if path, err = filepath.EvalSymlinks(path); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Chmod(0o600), f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
-}
-
-// writeNew atomically and durably writes a file of mode 0600 that must not exist yet.
-func writeNew(path string, data []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.Remove(f.Name())) }()
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Chmod(0o600), f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Link(f.Name(), path); err != nil { // unlike a rename, refuses to replace
-		return err
-	}
-	return syncDir(filepath.Dir(path))
 }

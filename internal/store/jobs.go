@@ -84,22 +84,32 @@ type JobLine struct {
 	Line string
 }
 
-const selectJob = "SELECT id, cluster, verb, title, request, who, state, stop, generation, holder, expires, agreed, result, created_at, ended FROM jobs"
+const selectJob = "SELECT id, cluster, verb, title, request, who, state, stop, generation, holder, expires, agreed, result, created_at, ended, mac FROM jobs"
 
 // jobRow is one row of jobs.
 type jobRow struct {
 	Job
 	holder  holder
 	expires time.Time
+	title   string // as stored
+	mac     string
+}
+
+// macValues returns the values of macJobs' columns. They do not include what only says who has the job, and until when.
+func (r *jobRow) macValues() []string {
+	return []string{r.ID, r.Cluster, r.Verb, r.title, string(r.Request), r.Who, r.State, string(r.Agreed), string(r.Result), decimal(micros(r.Created)), decimal(micros(r.Ended))}
 }
 
 // AddJob implements Jobs.
 func (s *database) AddJob(ctx context.Context, j Job) (*Job, error) {
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	j.ID, j.State, j.Created = now.Format("20060102-150405")+"-"+randomHex(6), JobQueued, now
-	err := s.change(ctx, s.db, once, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `INSERT INTO jobs (id, cluster, verb, title, request, who, state, stop, generation, holder, expires, agreed, result, created_at, ended)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, 0, 0, '', 0, '', '', $8, 0)`, j.ID, j.Cluster, j.Verb, j.Title, string(j.Request), j.Who, j.State, micros(now))
+	j.Agreed, j.Result, j.Ended = nil, nil, time.Time{}
+	r := jobRow{Job: j, title: j.Title}
+	err := s.changeSigned(ctx, once, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO jobs (id, cluster, verb, title, request, who, state, stop, generation, holder, expires, agreed, result, created_at, ended, mac)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, 0, 0, '', 0, '', '', $8, 0, $9)`, j.ID, j.Cluster, j.Verb, j.Title, string(j.Request), j.Who, j.State, micros(now),
+			s.mac(macJobs, r.macValues()...))
 		if err != nil {
 			return err
 		}
@@ -129,6 +139,9 @@ func (s *database) Job(ctx context.Context, id string) (*Job, error) {
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, fail.New(fail.NotFound, "there is no job %s", id)
 	}
+	if err == nil {
+		err = s.verify(ctx, macJobs, r.mac, r.macValues()...)
+	}
 	if err != nil {
 		return nil, s.wrap(err, "read the job %s", id)
 	}
@@ -143,15 +156,19 @@ func (s *database) Jobs(ctx context.Context, cluster string, limit int) ([]Job, 
 	rows, err := list(ctx, s, s.reads, scanJob, selectJob+" WHERE $1 = '' OR cluster = $1 ORDER BY created_at DESC, id DESC LIMIT $2", cluster, limit)
 	all := make([]Job, 0, len(rows))
 	for _, r := range rows {
+		if err := s.verify(ctx, macJobs, r.mac, r.macValues()...); err != nil {
+			return nil, err
+		}
 		all = append(all, r.Job)
 	}
 	return all, s.wrap(err, "list the jobs")
 }
 
-// ClaimJob implements Jobs.
+// ClaimJob implements Jobs. It ends a job that was not written with the store's identity, and returns the error that names it.
 func (s *database) ClaimJob(ctx context.Context, ttl time.Duration, who ...string) (claimed *Job, err error) {
+	var forged error
 	err = s.change(ctx, s.db, once, func(tx *sql.Tx) error {
-		claimed = nil
+		claimed, forged = nil, nil
 		now, err := s.now(ctx, tx)
 		if err != nil {
 			return err
@@ -164,13 +181,21 @@ func (s *database) ClaimJob(ctx context.Context, ttl time.Duration, who ...strin
 			if r.State == JobRunning && now.Before(r.expires) && r.holder.lives(s.self) != dead || len(who) > 0 && !slices.Contains(who, r.Who) {
 				continue
 			}
-			mine, err := updated(tx.ExecContext(ctx, "UPDATE jobs SET state = $1, generation = generation + 1, holder = $2, expires = $3 WHERE id = $4 AND generation = $5 AND state = $6",
-				JobRunning, s.self.encode(), micros(now.Add(ttl)), r.ID, r.Generation, r.State))
+			if err := s.current(ctx, tx); err != nil {
+				return err
+			}
+			if forged = verifyIn(ctx, s, tx, macJobs, r.mac, r.macValues()...); forged != nil {
+				return disown(ctx, s, tx, r)
+			}
+			was := r.State
+			r.State = JobRunning
+			mine, err := updated(tx.ExecContext(ctx, "UPDATE jobs SET state = $1, generation = generation + 1, holder = $2, expires = $3, mac = $4 WHERE id = $5 AND generation = $6 AND state = $7",
+				JobRunning, s.self.encode(), micros(now.Add(ttl)), s.mac(macJobs, r.macValues()...), r.ID, r.Generation, was))
 			if err != nil {
 				return err
 			}
 			if mine { // otherwise another server was faster
-				r.State, r.Holder = JobRunning, s.self.String()
+				r.Holder = s.self.String()
 				r.Generation++
 				claimed = &r.Job
 				return nil
@@ -178,7 +203,34 @@ func (s *database) ClaimJob(ctx context.Context, ttl time.Duration, who ...strin
 		}
 		return nil
 	})
-	return claimed, s.wrap(err, "look for a job")
+	return claimed, s.wrap(cmp.Or(err, forged), "look for a job")
+}
+
+// disown ends a forged job. Nothing of what its row said remains: what gets the MAC is this server's own.
+func disown(ctx context.Context, s *database, tx *sql.Tx, r *jobRow) error {
+	r.Verb, r.title, r.Who, r.State, r.Request, r.Agreed, r.Ended = "forged", "", "unknown", JobEnded, nil, nil, time.Now()
+	r.Result = json.RawMessage(`{"kind":"` + fail.Refused.String() + `","error":"this job was written into the database by something else than naupegos, or is damaged: it was not carried out"}`)
+	return run(ctx, tx, "UPDATE jobs SET verb = $1, title = '', who = $2, state = $3, request = '', agreed = '', result = $4, ended = $5, mac = $6 WHERE id = $7",
+		r.Verb, r.Who, r.State, string(r.Result), micros(r.Ended), s.mac(macJobs, r.macValues()...), r.ID)
+}
+
+// changeJob changes a claimed job's content, which its MAC covers.
+func (s *database) changeJob(ctx context.Context, j *Job, what string, set func(r *jobRow)) error {
+	return s.ours(ctx, j, what, func(tx *sql.Tx) error {
+		r, err := one(ctx, s, tx, scanJob, selectJob+" WHERE id = $1", j.ID)
+		if err == nil {
+			err = s.current(ctx, tx)
+		}
+		if err == nil {
+			err = verifyIn(ctx, s, tx, macJobs, r.mac, r.macValues()...)
+		}
+		if err != nil {
+			return err
+		}
+		set(r)
+		return run(ctx, tx, "UPDATE jobs SET state = $1, agreed = $2, result = $3, ended = $4, mac = $5 WHERE id = $6",
+			r.State, string(r.Agreed), string(r.Result), micros(r.Ended), s.mac(macJobs, r.macValues()...), j.ID)
+	})
 }
 
 // ours changes a claimed job. It returns fail.Conflict if another server has taken it.
@@ -213,9 +265,7 @@ func (s *database) BeatJob(ctx context.Context, j *Job, ttl time.Duration) (stop
 
 // AgreeJob implements Jobs.
 func (s *database) AgreeJob(ctx context.Context, j *Job, agreed json.RawMessage) error {
-	return s.ours(ctx, j, "remember the plan of", func(tx *sql.Tx) error {
-		return run(ctx, tx, "UPDATE jobs SET agreed = $1 WHERE id = $2", string(agreed), j.ID)
-	})
+	return s.changeJob(ctx, j, "remember the plan of", func(r *jobRow) { r.Agreed = agreed })
 }
 
 // SayJob implements Jobs.
@@ -243,16 +293,12 @@ func (s *database) SayJob(ctx context.Context, j *Job, lines []string) error {
 
 // EndJob implements Jobs.
 func (s *database) EndJob(ctx context.Context, j *Job, result json.RawMessage) error {
-	return s.ours(ctx, j, "end", func(tx *sql.Tx) error {
-		return run(ctx, tx, "UPDATE jobs SET state = $1, result = $2, ended = $3 WHERE id = $4", JobEnded, string(result), micros(time.Now()), j.ID)
-	})
+	return s.changeJob(ctx, j, "end", func(r *jobRow) { r.State, r.Result, r.Ended = JobEnded, result, time.Now() })
 }
 
 // ReturnJob implements Jobs.
 func (s *database) ReturnJob(ctx context.Context, j *Job) error {
-	return s.ours(ctx, j, "return", func(tx *sql.Tx) error {
-		return run(ctx, tx, "UPDATE jobs SET state = $1 WHERE id = $2", JobQueued, j.ID)
-	})
+	return s.changeJob(ctx, j, "return", func(r *jobRow) { r.State = JobQueued })
 }
 
 // StopJob implements Jobs.
@@ -277,10 +323,10 @@ func scanJob(row scanner) (*jobRow, error) {
 	var r jobRow
 	var request, who, agreed, result string
 	var expires, created, ended int64
-	if err := row.Scan(&r.ID, &r.Cluster, &r.Verb, &r.Title, &request, &r.Who, &r.State, &r.Stop, &r.Generation, &who, &expires, &agreed, &result, &created, &ended); err != nil {
+	if err := row.Scan(&r.ID, &r.Cluster, &r.Verb, &r.Title, &request, &r.Who, &r.State, &r.Stop, &r.Generation, &who, &expires, &agreed, &result, &created, &ended, &r.mac); err != nil {
 		return nil, err
 	}
-	r.Title = cmp.Or(r.Title, r.Verb)
+	r.title, r.Title = r.Title, cmp.Or(r.Title, r.Verb)
 	if who != "" {
 		var err error
 		if r.holder, err = decodeHolder(who); err != nil {

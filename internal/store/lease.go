@@ -228,6 +228,9 @@ func (s *database) fenced(ctx context.Context, cluster string, write func(tx *sq
 				return overtaken(cluster)
 			}
 		}
+		if err := s.current(ctx, tx); err != nil { // what is written carries MACs
+			return err
+		}
 		return write(tx)
 	})
 }

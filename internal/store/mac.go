@@ -22,9 +22,6 @@ import (
 // ErrForged is the cause of the error for a row that was not written with the store's identity.
 var ErrForged = errors.New("forged, or damaged")
 
-// authFact is the store's record that every row of macTables carries a MAC. Its value is a MAC too, so it needs the identity.
-const authFact = "rows-authenticated"
-
 // macTable is a table whose rows carry a MAC in the column mac.
 type macTable struct {
 	name string
@@ -41,10 +38,50 @@ var (
 	macSecrets       = macTable{"secrets", []string{"cluster_id", "name"}, []string{"sealed"}}
 	macServerSecrets = macTable{"server_secrets", []string{"name"}, []string{"sealed"}}
 	macSinks         = macTable{"audit_sinks", []string{"sink"}, []string{"seq", "hash"}}
+	macClusters      = macTable{"clusters", []string{"id"}, []string{"name", "provider", "document", "created_at"}}
+	macFacts         = macTable{"facts", []string{"cluster_id", "kind", "subject"}, []string{"value"}}
+	macJobs          = macTable{"jobs", []string{"id"}, []string{"cluster", "verb", "title", "request", "who", "state", "agreed", "result", "created_at", "ended"}}
 )
 
-func macTables() []macTable {
-	return []macTable{macTokens, macSessions, macClusterKeys, macSecrets, macServerSecrets, macSinks}
+// macSet are the tables that got MACs at once. Each set has two records of it: a fact in the store, whose value is a MAC too and so needs the identity, and a
+// line of the identity's file, which a writer of the database cannot change.
+type macSet struct {
+	fact, mark string
+	tables     []macTable
+}
+
+// macSets returns the sets, oldest first. Copies of the identity's file carry the lines to other hosts that share the store. After an older database was
+// restored by hand, the line has to be removed, and the next open adds MACs to the rows.
+func macSets() []macSet {
+	return []macSet{
+		{"rows-authenticated", "# The store's rows carry MACs: rows without one are refused.", []macTable{macTokens, macSessions, macClusterKeys, macSecrets, macServerSecrets, macSinks}},
+		{"records-authenticated", "# Records of clusters and jobs carry MACs, too: those without one are refused.", []macTable{macClusters, macFacts, macJobs}},
+	}
+}
+
+func macTables() (all []macTable) {
+	for _, set := range macSets() {
+		all = append(all, set.tables...)
+	}
+	return all
+}
+
+// markOf returns the line that the identity's file has for a table.
+func markOf(name string) string {
+	for _, set := range macSets() {
+		if slices.ContainsFunc(set.tables, func(t macTable) bool { return t.name == name }) {
+			return set.mark
+		}
+	}
+	return ""
+}
+
+// allMarks returns the lines of an identity's file for all sets.
+func allMarks() (text string) {
+	for _, set := range macSets() {
+		text += set.mark + "\n"
+	}
+	return text
 }
 
 // columns returns the columns that the MAC covers, starting with the primary key.
@@ -81,10 +118,15 @@ func rowMAC(key []byte, table string, values ...string) string {
 
 // verify refuses a row that was not written with the identity.
 func (s *database) verify(ctx context.Context, t macTable, mac string, values ...string) error {
+	return verifyIn(ctx, s, s.reads, t, mac, values...)
+}
+
+// verifyIn is verify in a transaction. Call it before a row gets a new MAC, which would legitimize a forged one.
+func verifyIn(ctx context.Context, s *database, q querier, t macTable, mac string, values ...string) error {
 	if hmac.Equal([]byte(mac), []byte(s.mac(t, values...))) {
 		return nil
 	}
-	if err := s.current(ctx, s.reads); err != nil { // a rotation may have replaced the MAC
+	if err := s.current(ctx, q); err != nil { // a rotation may have replaced the MAC
 		return err
 	}
 	return notAuthentic(t, mac, values)
@@ -98,7 +140,7 @@ func notAuthentic(t macTable, mac string, values []string) error {
 	what, old := "its MAC does not match", ""
 	if mac == "" {
 		what = "it has no MAC"
-		old = "; or, if you restored a database from before the introduction of MACs, remove the line " + strconv.Quote(authMark) + " from " + identityFile
+		old = "; or, if you restored a database from before the introduction of MACs, remove the line " + strconv.Quote(markOf(t.name)) + " from " + identityFile
 	}
 	return fail.Wrap(fail.Refused, ErrForged, "row %s of table %s was not written with this store's identity: %s", strings.Join(where, " and "), t.name, what).
 		At(t.name+"/"+printable(strings.Join(values[:len(t.key)], "/"))).
@@ -134,56 +176,75 @@ func (s *database) changeSigned(ctx context.Context, r repeatable, write func(tx
 	})
 }
 
-// authenticate adds MACs to the rows of an older store. It does so only once, because the identity's file records it (see authMark): a writer of the
-// database can remove the store's own record, but not that in the file.
+// authenticate adds MACs to the rows of an older store. It does so only once for each set, because the identity's file records it: a writer of the database
+// can remove the store's own record, but not that in the file.
 func (s *database) authenticate(ctx context.Context) error {
-	if s.marked {
-		return nil
+	for _, set := range macSets() {
+		if slices.Contains(s.marked, set.mark) {
+			continue
+		}
+		if err := authenticateSet(ctx, s, set); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+func authenticateSet(ctx context.Context, s *database, set macSet) error {
 	unlock, err := s.d.lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if err := s.change(ctx, s.db, twice, s.addMACs(ctx)); err != nil {
+	if err := s.change(ctx, s.db, twice, addMACs(ctx, s, set)); err != nil {
 		return s.wrap(err, "authenticate the rows of the store")
 	}
-	return s.mark(filepath.Join(s.dir, identityFile))
+	return s.mark(filepath.Join(s.dir, identityFile), set.mark)
 }
 
-func (s *database) addMACs(ctx context.Context) func(tx *sql.Tx) error {
+func addMACs(ctx context.Context, s *database, set macSet) func(tx *sql.Tx) error {
 	return func(tx *sql.Tx) error {
 		if do := s.d.sql().exclusive; do != "" {
 			if _, err := tx.ExecContext(ctx, do); err != nil {
 				return err
 			}
 		}
-		is, err := one(ctx, s, tx, value[string], "SELECT value FROM store_facts WHERE name = $1", authFact)
-		if err == nil && hmac.Equal([]byte(is), []byte(s.authValue())) {
+		is, err := one(ctx, s, tx, value[string], "SELECT value FROM store_facts WHERE name = $1", set.fact)
+		if err == nil && hmac.Equal([]byte(is), []byte(authValue(s, set))) {
 			return nil // another process with the identity did it
 		}
 		if err == nil {
-			return fail.New(fail.Refused, "the store's record that its rows carry MACs was not written with its identity").At("store_facts/" + authFact).
+			return fail.New(fail.Refused, "the store's record that its rows carry MACs was not written with its identity").At("store_facts/" + set.fact).
 				Do("find out who writes to the database, and restore a backup: naupegos store restore")
 		}
 		if !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
-		for _, t := range macTables() {
-			if err := s.addTableMACs(ctx, tx, t); err != nil {
+		for _, t := range set.tables {
+			if err := addTableMACs(ctx, s, tx, t); err != nil {
 				return err
 			}
 		}
-		return s.putFact(ctx, tx, authFact, s.authValue())
+		return s.putFact(ctx, tx, set.fact, authValue(s, set))
 	}
 }
 
-// authValue returns the value of authFact.
-func (s *database) authValue() string {
-	return rowMAC(s.rowKey, "store_facts", authFact, s.identity.Recipient().String())
+// authValue returns the value of a set's fact.
+func authValue(s *database, set macSet) string {
+	return rowMAC(s.rowKey, "store_facts", set.fact, s.identity.Recipient().String())
 }
 
-func (s *database) addTableMACs(ctx context.Context, tx *sql.Tx, t macTable) error {
+// putAuthFacts stores the facts of all sets.
+func putAuthFacts(ctx context.Context, s *database, tx *sql.Tx) error {
+	for _, set := range macSets() {
+		if err := s.putFact(ctx, tx, set.fact, authValue(s, set)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func addTableMACs(ctx context.Context, s *database, tx *sql.Tx, t macTable) error {
 	rows, err := s.macRows(ctx, tx, t)
 	if err != nil {
 		return err

@@ -35,7 +35,7 @@ func TestNoRowIsBlessedLater(t *testing.T) {
 			testkit.Must(t, s.Close())
 			path := filepath.Join(dir, identityFile)
 			raw := string(testkit.Value(os.ReadFile(path))(t))
-			testkit.Must(t, os.WriteFile(path, []byte(strings.Replace(raw, authMark+"\n", "", 1)), 0o600))
+			testkit.Must(t, os.WriteFile(path, []byte(strings.Replace(raw, macSets()[0].mark+"\n", "", 1)), 0o600))
 			_, err = Open(t.Context(), Location{Dir: dir})
 			testkit.Fails(t, err, fail.Refused, "not written with")
 		})

@@ -17,7 +17,7 @@ import (
 var migrations embed.FS
 
 // schemaVersion is the number of the newest migration, in SQL or in Go.
-const schemaVersion = 17
+const schemaVersion = 18
 
 // migrate brings the schema up to date. If it is current, this costs one query.
 func (s *database) migrate(ctx context.Context) error {
@@ -105,12 +105,11 @@ func makeFactsTable(ctx context.Context, tx *sql.Tx) error {
 		if err := json.Unmarshal([]byte(r.facts), &old); err != nil {
 			return err
 		}
-		facts := Facts{}
 		for key, value := range old {
-			facts[factOfKey(key)] = value
-		}
-		if err := putFacts(ctx, tx, r.id, facts); err != nil {
-			return err
+			f := factOfKey(key)
+			if err := run(ctx, tx, "INSERT INTO facts (cluster_id, kind, subject, value) VALUES ($1, $2, $3, $4)", r.id, f.Kind, f.Subject, value); err != nil {
+				return err
+			}
 		}
 	}
 	return run(ctx, tx, "ALTER TABLE clusters DROP COLUMN facts")

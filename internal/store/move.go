@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/store/keyfile"
 )
 
 // Moved describes a completed move.
@@ -100,9 +101,9 @@ func (s *database) moveIdentity(path string) (aside string, err error) {
 	if err != nil || s.protection == (Protection{}) {
 		return aside, err
 	}
-	text, err := readPrivate(filepath.Join(s.dir, identityFile))
+	text, err := keyfile.ReadPrivate(filepath.Join(s.dir, identityFile))
 	if err == nil {
-		err = rewrite(path, text)
+		err = keyfile.Rewrite(path, text)
 	}
 	if err != nil {
 		return aside, fail.Wrap(fail.Refused, err, "write the store's identity").At(path)

@@ -184,7 +184,11 @@ func (s *database) wrap(err error, format string, args ...any) error {
 	if errors.As(err, new(*fail.Error)) {
 		return err
 	}
-	return s.d.explain(fail.Wrap(fail.KindOf(err), err, format, args...))
+	err = s.d.explain(fail.Wrap(fail.KindOf(err), err, format, args...))
+	if e := (*fail.Error)(nil); s.patience > 0 && errors.As(err, &e) && e.Kind == fail.Unauthorized {
+		e.Kind = fail.Refused // the database's rights have changed; a server's clients would think that it is about their tokens
+	}
+	return err
 }
 
 func micros(t time.Time) int64 {

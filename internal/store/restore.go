@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"time"
@@ -74,6 +75,9 @@ func (s *database) whole(ctx context.Context) error {
 	if _, err := s.Tokens(ctx); err != nil {
 		return err
 	}
+	if _, err := s.Jobs(ctx, "", math.MaxInt32); err != nil {
+		return err
+	}
 	return allOpen(ctx, s.ServerSecrets())
 }
 
@@ -110,14 +114,14 @@ func (s *database) takeOver(ctx context.Context, from *database, replace bool) (
 			if err != nil {
 				return err
 			}
-			if err := errors.Join(s.fill(ctx, tx, old), from.revokeAgain(ctx, tx, revoked), endJobs(ctx, tx)); err != nil {
+			if err := errors.Join(s.fill(ctx, tx, old), from.revokeAgain(ctx, tx, revoked), endJobs(ctx, from, tx)); err != nil {
 				return err
 			}
 			if done.Clusters, err = s.kept(ctx, tx); err != nil {
 				return err
 			}
 			done.Newer = newer(before, done.Clusters)
-			return s.markRestored(ctx, tx, text)
+			return markRestored(ctx, from, tx, text)
 		})
 	})
 	return done, err
@@ -159,11 +163,15 @@ func newer(before, now []Kept) (lost []Kept) {
 	return lost
 }
 
-// markRestored stores the time of the backup with each cluster.
-func (s *database) markRestored(ctx context.Context, tx *sql.Tx, made string) error {
+// markRestored stores the time of the backup, which is s, with each cluster.
+func markRestored(ctx context.Context, s *database, tx *sql.Tx, made string) error {
 	_, err := tx.ExecContext(ctx, "DELETE FROM facts WHERE kind = $1", FactRestored)
-	if err == nil {
-		_, err = tx.ExecContext(ctx, "INSERT INTO facts (cluster_id, kind, subject, value) SELECT id, $1, '', $2 FROM clusters", FactRestored, made)
+	if err != nil {
+		return err
+	}
+	ids, err := list(ctx, s, tx, value[string], "SELECT id FROM clusters")
+	for i := 0; i < len(ids) && err == nil; i++ {
+		err = run(ctx, tx, "INSERT INTO facts (cluster_id, kind, subject, value, mac) VALUES ($1, $2, '', $3, $4)", ids[i], FactRestored, made, s.mac(macFacts, ids[i], FactRestored, "", made))
 	}
 	return err
 }
@@ -171,7 +179,7 @@ func (s *database) markRestored(ctx context.Context, tx *sql.Tx, made string) er
 // putIdentity makes an identity that of a store. A different one that is there is kept beside it.
 func (s *database) putIdentity(path string, id *age.X25519Identity) (aside string, err error) {
 	old, _, err := s.readIdentity(path)
-	if err == nil && old.id.String() == id.String() {
+	if err == nil && old.ID.String() == id.String() {
 		return "", nil
 	}
 	if _, missing := os.Stat(path); missing == nil {

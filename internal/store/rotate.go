@@ -17,6 +17,7 @@ import (
 	"golang.org/x/crypto/chacha20poly1305"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/store/keyfile"
 )
 
 const (
@@ -58,7 +59,7 @@ func Rotate(ctx context.Context, at Location) (done *Rotated, err error) {
 	if err != nil {
 		return nil, fail.Wrap(fail.Internal, err, "create an identity")
 	}
-	text, err := s.protection.protect(id)
+	text, err := s.protection.Protect(id, allMarks())
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +67,7 @@ func Rotate(ctx context.Context, at Location) (done *Rotated, err error) {
 	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) { // left by an unfinished rotation
 		return nil, fail.Wrap(fail.Refused, err, "remove the file of an unfinished rotation").At(next)
 	}
-	if err := writeNew(next, text); err != nil {
+	if err := keyfile.WriteNew(next, text); err != nil {
 		return nil, fail.Wrap(fail.Refused, err, "write the new identity").At(next)
 	}
 	at.reached("written")
@@ -135,7 +136,7 @@ func (s *database) renew(ctx context.Context, id *age.X25519Identity, done *Rota
 			}
 		}
 		return errors.Join(s.putFact(ctx, tx, formerPrefix+s.identity.Recipient().String(), time.Now().UTC().Format(time.RFC3339)),
-			s.putFact(ctx, tx, authFact, to.authValue()), s.putFact(ctx, tx, recipientFact, id.Recipient().String()))
+			putAuthFacts(ctx, to, tx), s.putFact(ctx, tx, recipientFact, id.Recipient().String()))
 	})
 	return s.wrap(err, "rotate the store's identity")
 }
@@ -255,7 +256,7 @@ func (s *database) finishRenewal(path string, at Location) (aside string, err er
 		err = os.Rename(path+nextSuffix, path)
 	}
 	if err == nil {
-		err = syncDir(filepath.Dir(path))
+		err = keyfile.SyncDir(filepath.Dir(path))
 	}
 	if err != nil {
 		return "", fail.Wrap(fail.Refused, err, "rename the new identity's file").At(path).Do("the next command finishes the rotation; do not remove %s", path+nextSuffix)
@@ -268,7 +269,7 @@ func (s *database) resumeRenewal(ctx context.Context, path, known string) (bool,
 	if known == "" {
 		return false, nil
 	}
-	raw, err := readPrivate(path + nextSuffix)
+	raw, err := keyfile.ReadPrivate(path + nextSuffix)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -321,24 +322,24 @@ func Protect(ctx context.Context, at Location, by Protection) (err error) {
 		return err
 	}
 	defer unlock()
-	text, err := by.protect(s.identity)
+	text, err := by.Protect(s.identity, allMarks())
 	if err != nil {
 		return err
 	}
 	path := filepath.Join(s.dir, identityFile)
-	if protected(text) { // verify that it can be opened before replacing the old file
+	if keyfile.Protected(text) { // verify that it can be opened before replacing the old file
 		check := &Unlock{Passphrase: func() (string, error) { return by.Passphrase, nil }}
 		if at.Unlock != nil {
 			check.Ask, check.Tell = at.Unlock.Ask, at.Unlock.Tell
 		}
-		if is, err := check.opened(path, text); err != nil || is.id.String() != s.identity.String() {
+		if is, err := check.Opened(path, text); err != nil || is.ID.String() != s.identity.String() {
 			return errors.Join(err, fail.New(fail.Refused, "the passphrase or plugin does not open the identity again").At(path))
 		}
 	}
-	if err := rewrite(path, text); err != nil {
+	if err := keyfile.Rewrite(path, text); err != nil {
 		return fail.Wrap(fail.Refused, err, "write the store's identity").At(path)
 	}
-	if !protected(text) {
+	if !keyfile.Protected(text) {
 		return nil
 	}
 	return protectFormer(path, by)
@@ -351,20 +352,20 @@ func protectFormer(path string, by Protection) error {
 		return fail.Wrap(fail.Internal, err, "find the former identities").At(path)
 	}
 	for _, former := range all {
-		raw, err := readPrivate(former)
+		raw, err := keyfile.ReadPrivate(former)
 		if err != nil {
 			return err
 		}
-		if protected(raw) {
+		if keyfile.Protected(raw) {
 			continue
 		}
-		is, err := (&Unlock{}).opened(former, raw)
+		is, err := (&Unlock{}).Opened(former, raw)
 		if err != nil {
 			return err
 		}
-		text, err := by.protect(is.id)
+		text, err := by.Protect(is.ID, allMarks())
 		if err == nil {
-			err = rewrite(former, text)
+			err = keyfile.Rewrite(former, text)
 		}
 		if err != nil {
 			return fail.Wrap(fail.Refused, err, "encrypt a former identity").At(former)

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
@@ -268,11 +269,20 @@ func scanDuty(row scanner) (r dutyRow, err error) {
 	return r, nil
 }
 
-// endJobs ends all jobs: what they were agreed to for is not known after a restore.
-func endJobs(ctx context.Context, tx *sql.Tx) error {
-	_, err := tx.ExecContext(ctx, `UPDATE jobs SET state = $1, ended = $2, result = $3 WHERE state <> $1`, JobEnded, micros(time.Now()),
-		`{"kind":"`+fail.Interrupted.String()+`","error":"the store was restored from a backup; what this job did after that was made is not known"}`)
-	return err
+// endJobs ends all jobs of a restored store, whose backup is s: what they were agreed to for is not known.
+func endJobs(ctx context.Context, s *database, tx *sql.Tx) error {
+	rows, err := list(ctx, s, tx, scanJob, selectJob+" WHERE state <> $1", JobEnded)
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		r.State, r.Ended = JobEnded, time.Now()
+		r.Result = json.RawMessage(`{"kind":"` + fail.Interrupted.String() + `","error":"the store was restored from a backup; what this job did after that was made is not known"}`)
+		if err := run(ctx, tx, "UPDATE jobs SET state = $1, ended = $2, result = $3, mac = $4 WHERE id = $5", r.State, micros(r.Ended), string(r.Result), s.mac(macJobs, r.macValues()...), r.ID); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // revokedTokens returns the IDs of revoked tokens, and when each was revoked.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/store/filelock"
+	"github.com/naupegos/naupegos/internal/store/keyfile"
 	"github.com/naupegos/naupegos/internal/store/together"
 	"github.com/naupegos/naupegos/internal/userdir"
 )
@@ -48,7 +49,7 @@ type database struct {
 	wait     filelock.Wait
 	// protection is the encryption of the identity's file.
 	protection Protection
-	marked     bool // the identity's file says that every row carries a MAC
+	marked     []string // the identity's file says that these sets of tables carry MACs; see macSet
 	self       holder
 	absence    absence
 	patience   time.Duration // how long to wait for a lost database; zero while opening
@@ -189,3 +190,9 @@ func privateFile(path string) error {
 	}
 	return nil
 }
+
+// Unlock and Protection are about the identity's file.
+type (
+	Unlock     = keyfile.Unlock
+	Protection = keyfile.Protection
+)

@@ -23,13 +23,25 @@ func counting(words string) (*Unlock, *int) {
 	return &Unlock{Work: 10, Passphrase: func() (string, error) { *n++; return words, nil }}, n
 }
 
+// keyLine returns the line of an identity's file with the key.
+func keyLine(t *testing.T, text []byte) []byte {
+	t.Helper()
+	for line := range bytes.Lines(text) {
+		if bytes.HasPrefix(line, []byte("AGE-SECRET-KEY-1")) {
+			return bytes.TrimSpace(line)
+		}
+	}
+	t.Fatal("the file has no key")
+	return nil
+}
+
 func TestPassphraseProtectsTheIdentity(t *testing.T) {
 	ctx, at := t.Context(), Location{Dir: t.TempDir()}
 	populated(t, at)
 	path := filepath.Join(at.Dir, identityFile)
-	secret := bytes.Split(testkit.Value(os.ReadFile(path))(t), []byte("\n"))[3]
+	secret := keyLine(t, testkit.Value(os.ReadFile(path))(t))
 	testkit.Must(t, Protect(ctx, at, Protection{Passphrase: "words", Work: 10}))
-	if raw := testkit.Value(os.ReadFile(path))(t); bytes.Contains(raw, secret) || !bytes.Contains(raw, []byte(authMark)) {
+	if raw := testkit.Value(os.ReadFile(path))(t); bytes.Contains(raw, secret) || !bytes.Contains(raw, []byte(allMarks())) {
 		t.Errorf("the file holds %s", raw)
 	}
 	_, err := Open(ctx, at)

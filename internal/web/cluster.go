@@ -94,7 +94,7 @@ func clusterTab(p *Pages, tab string, fill func(p *Pages, r *http.Request, who *
 // head reads the data of a page's top from the store, without a look at the cluster.
 func (p *Pages) head(ctx context.Context, who *access.Operator, c *store.Cluster, tab string) (h clusterHead, err error) {
 	h = clusterHead{Name: c.Name, Provider: c.Provider, Kubernetes: env.ReleaseOf(c.Facts), MayChange: who.May(server.Operate, c.Name) == nil, MayAdmin: who.May(server.Admin, c.Name) == nil}
-	if h.Health, err = watch.Of(ctx, p.c.Store, c.ID); err != nil {
+	if h.Health, err = watch.Of(ctx, who.View(p.c.Store), c.ID); err != nil {
 		return h, err
 	}
 	h.Old = isOld(h.Health)

@@ -91,7 +91,7 @@ func (p *Pages) fleet(ctx context.Context, who *access.Operator) (f fleet, err e
 	if err != nil {
 		return f, err
 	}
-	healths, err := watch.All(ctx, p.c.Store)
+	healths, err := watch.All(ctx, who.View(p.c.Store))
 	if err != nil {
 		return f, err
 	}
@@ -99,7 +99,7 @@ func (p *Pages) fleet(ctx context.Context, who *access.Operator) (f fleet, err e
 	if err != nil {
 		return f, err
 	}
-	jobs, err := p.c.Store.Jobs(ctx, "", store.KeepJobs)
+	jobs, err := who.View(p.c.Store).Jobs(ctx, "", store.KeepJobs)
 	if err != nil {
 		return f, err
 	}

@@ -177,12 +177,12 @@ func (p *Pages) jobPage(r *http.Request, who *access.Operator) (*view, error) {
 			return nil, fail.Wrap(fail.Internal, err, "read what came of the job")
 		}
 	}
-	lines, err := p.c.Store.JobLines(r.Context(), j.ID, 0, 100000)
+	lines, err := who.View(p.c.Store).JobLines(r.Context(), j.ID, 0, 100000)
 	if err != nil {
 		return nil, err
 	}
 	d.Lines = tell(lines)
-	runs, err := p.c.Store.Runs(r.Context(), j.Cluster, recent)
+	runs, err := who.View(p.c.Store).Runs(r.Context(), j.Cluster, recent)
 	if err != nil {
 		return nil, err
 	}
@@ -225,7 +225,7 @@ func told(line string) (when, step, text string) {
 		Seconds                                                          *float64
 	}
 	if json.Unmarshal([]byte(line), &l) != nil {
-		return "", "", line
+		return "", "", words.Line(line)
 	}
 	if l.Event == "plan" || l.Event == "steps" { // the page draws them
 		return "", "", ""
@@ -239,7 +239,7 @@ func told(line string) (when, step, text string) {
 	}
 	for _, s := range []string{l.Step, l.State, l.Outcome, l.Title, l.Text, l.Message, l.Status, l.Error} {
 		if s != "" {
-			parts = append(parts, s)
+			parts = append(parts, words.Line(s))
 		}
 	}
 	if l.Attempt > 1 {

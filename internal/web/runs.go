@@ -45,7 +45,7 @@ func (p *Pages) runPage(r *http.Request, who *access.Operator) (*view, error) {
 	if run.Outcome == plan.OutcomeRunning {
 		live = liveOf(r)
 	} else if d.Pauses != "" && who.May(server.Operate, run.Cluster) == nil {
-		runs, err := p.c.Store.Runs(r.Context(), run.Cluster, recent)
+		runs, err := who.View(p.c.Store).Runs(r.Context(), run.Cluster, recent)
 		if err != nil {
 			return nil, err
 		}

@@ -280,6 +280,7 @@ func (h Host) parts(ctx context.Context, st store.Store, gate *access.Gate, sign
 	c := web.Config{Store: st, Gate: gate, Machines: reg, Look: h.Look, Open: h.OpenStore, Options: h.Options, Board: board, Version: h.Version, Log: log}
 	if signIn.ForPages() {
 		c.Provider = signIn
+		signIn.Share(st.ServerSecrets())
 	}
 	pages, err := web.New(c)
 	if err != nil {

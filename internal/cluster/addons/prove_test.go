@@ -43,7 +43,7 @@ func TestAsk(t *testing.T) {
 		answer string
 		want   string
 	}{
-		"another program answers":       {[]place{good}, "other", `from demo-gw-1: it answers 200 OK, "echo\n"`},
+		"another program answers":       {[]place{good}, "other", `from demo-gw-1: it answers 200 OK, and not as the pod behind it`},
 		"not even a gateway reaches it": {[]place{cut, cut}, "echo", "no route to host"},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
@@ -52,6 +52,29 @@ func TestAsk(t *testing.T) {
 		testkit.Fails(t, err, fail.NotReady, "no request to 192.0.2.7 was answered", c.want)
 		if err != nil && strings.Contains(err.Error(), "%!") {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestRequestsAreNotLedAway: a load balancer of a cluster can't have this host request something of another service, nor read the answer.
+func TestRequestsAreNotLedAway(t *testing.T) {
+	var asked atomic.Int32
+	inner := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		_, _ = w.Write([]byte("SECRET"))
+	}))
+	defer inner.Close()
+	outer := httptest.NewServer(http.RedirectHandler(inner.URL, http.StatusFound))
+	defer outer.Close()
+	for _, at := range []*httptest.Server{outer, inner} {
+		here := func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if addr == "192.0.2.7:80" {
+				addr = at.Listener.Addr().String()
+			}
+			return (&net.Dialer{}).DialContext(ctx, network, addr)
+		}
+		if err := askOnce(t.Context(), here, "192.0.2.7", "echo"); err == nil || strings.Contains(err.Error(), "SECRET") || at == outer && asked.Load() > 0 {
+			t.Errorf("%d requests came, and the error is %v", asked.Load(), err)
 		}
 	}
 }

@@ -229,11 +229,30 @@ func dialer(addr string, closed bool) *net.Dialer {
 	if _, err := netip.ParseAddr(host); err == nil || !closed || policy.Localhost(host) {
 		return d // the policy has checked it
 	}
-	d.Control = func(_, to string, _ syscall.RawConn) error {
-		if at, err := netip.ParseAddrPort(to); err != nil || policy.Inner(at.Addr()) {
-			return fail.New(fail.Refused, "%s is %s, which a server's clusters may not reach", host, to).Do("use an address of the cluster in spec.endpoint.address")
+	d.Control = outward(host, "use an address of the cluster in spec.endpoint.address")
+	return d
+}
+
+// outward refuses connections to the server itself or to a metadata service. do is the remedy.
+func outward(host, do string) func(network, to string, _ syscall.RawConn) error {
+	return func(_, to string, _ syscall.RawConn) error {
+		if at, err := netip.ParseAddrPort(to); err != nil || policy.Inner(at.Addr().Unmap()) {
+			return fail.New(fail.Refused, "%s is %s, which a server's clusters may not reach", host, to).Do("%s", do)
 		}
 		return nil
+	}
+}
+
+// DialTold dials an address that the cluster itself names, such as a load balancer's in the status of a Service. Nobody has checked it: a server connects
+// neither to itself nor to a metadata service.
+func (c *Conn) DialTold(ctx context.Context, network, addr string) (net.Conn, error) {
+	return told(addr, c.Credentials.Closed).DialContext(ctx, network, addr)
+}
+
+func told(addr string, closed bool) *net.Dialer {
+	d := &net.Dialer{}
+	if closed {
+		d.Control = outward(addr, "look at the cluster: its API names this address")
 	}
 	return d
 }

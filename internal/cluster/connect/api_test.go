@@ -37,6 +37,30 @@ func TestNamesOfTheServerItself(t *testing.T) {
 	}
 }
 
+// TestAddressesThatAClusterTells: a server does not connect to itself or to a metadata service because a cluster's API names them; commands of a user may.
+func TestAddressesThatAClusterTells(t *testing.T) {
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	for _, host := range []string{"127.0.0.1", "localhost", "::ffff:127.0.0.1", "0.0.0.0"} {
+		for _, closed := range []bool{true, false} {
+			addr := net.JoinHostPort(host, port)
+			conn, err := told(addr, closed).DialContext(t.Context(), "tcp", addr)
+			if err == nil {
+				conn.Close()
+			}
+			if (err == nil) == closed || closed && fail.KindOf(err) != fail.Refused {
+				t.Errorf("%s, closed: %v: %v", addr, closed, err)
+			}
+		}
+	}
+	for _, addr := range []string{"169.254.169.254:80", "[fe80::1%lo]:80", "[fd00:ec2::254]:80", "[::1]:" + port} {
+		if _, err := told(addr, true).DialContext(t.Context(), "tcp", addr); fail.KindOf(err) != fail.Refused {
+			t.Errorf("%s: %v", addr, err)
+		}
+	}
+}
+
 // answering is a name server that gives every name one address, over a stream (RFC 1035, 4.2.2).
 func answering(t *testing.T, ip [4]byte) net.Conn {
 	mine, theirs := net.Pipe()

@@ -7,6 +7,7 @@ package support
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -44,6 +45,7 @@ const (
 	logCommandTime = time.Minute     // for one command
 	logPods        = 200             // logs of containers from one machine, the newest
 	logPodBytes    = 128 << 10       // of each
+	largest        = 4               // times Options.PerFile: a machine's answer
 )
 
 // Collection fills one archive with the machines' answers and the caller's content. It is safe for concurrent use.
@@ -66,8 +68,12 @@ func NewCollection(w io.Writer, o Options, source Source, r *Redactor) *Collecti
 	return &Collection{Options: o, archive: newArchive(w, o.Prefix, r), source: source}
 }
 
-// Add puts a file in, or notes why it is missing.
+// Add puts a file in, or notes why it is missing. An answer of a machine has a bound: root there could make the archive, and the search for secrets in it,
+// as large as memory.
 func (col *Collection) Add(machine, name string, data []byte, err error) {
+	if most := largest * col.Options.PerFile; machine != "" && int64(len(data)) > most {
+		data, err = nil, errors.Join(err, fmt.Errorf("the machine answers with %d bytes; %d are taken at most", len(data), most))
+	}
 	if len(data) > 0 {
 		path := name
 		if machine != "" {

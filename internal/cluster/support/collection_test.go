@@ -273,3 +273,23 @@ func FuzzRedact(f *testing.F) {
 		}
 	})
 }
+
+// TestAnswersOfMachinesAreBounded: a machine that answers with very much does not fill the archive; the list of problems tells of it.
+func TestAnswersOfMachinesAreBounded(t *testing.T) {
+	var out bytes.Buffer
+	col := NewCollection(&out, Options{Prefix: "p", PerFile: 1 << 10}, nil, testkit.Value(NewRedactor(t.Context(), memory.NewOverlay(nil)))(t))
+	col.Add("m", "facts.json", bytes.Repeat([]byte("a "), 4<<10), nil)
+	col.Add("m", "agent-status.json", []byte("{}"), nil)
+	problems := testkit.Value(col.Finish())(t)
+	if len(problems) != 1 || problems[0].What != "facts.json" || !strings.Contains(problems[0].Error, "8192 bytes") {
+		t.Errorf("the problems are %+v", problems)
+	}
+	r := tar.NewReader(testkit.Value(gzip.NewReader(&out))(t))
+	var names []string
+	for h, err := r.Next(); err == nil; h, err = r.Next() {
+		names = append(names, h.Name)
+	}
+	if !slices.Equal(names, []string{"p/machines/m/agent-status.json", "p/problems.json"}) {
+		t.Errorf("the archive has %q", names)
+	}
+}

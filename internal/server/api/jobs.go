@@ -192,7 +192,7 @@ func (f *follower) write(ctx context.Context) (ended bool, err error) {
 	}
 	wrote := false
 	for {
-		lines, err := f.a.Store.JobLines(ctx, f.id, f.after, page)
+		lines, err := f.a.view(ctx).JobLines(ctx, f.id, f.after, page)
 		if err != nil {
 			return false, err
 		}

@@ -57,15 +57,8 @@ func view[In, T any](a *api, v operate.View[In, T], summary string) {
 			}
 		}
 		out, err := lookAt(ctx, a, name, func(s *operate.Session) (*T, error) { return v.See(ctx, s, in) })
-		switch of := any(out).(type) {
-		case *operate.BackupList:
-			if of != nil {
-				of.Where = access.From(ctx).Hide(a.Store, of.Where)
-			}
-		case *operate.BackupShown:
-			if of != nil {
-				of.Where = access.From(ctx).Hide(a.Store, of.Where)
-			}
+		if err == nil {
+			out, err = access.Shown(access.From(ctx), a.Store, out)
 		}
 		return &viewOf[T]{"no-store", out}, err
 	}

@@ -159,7 +159,7 @@ func (r *Runner) discharge(ctx context.Context, d *store.Duty, f *Follow) {
 	case err != nil && ctx.Err() != nil: // this server stops, and another one shall look
 		d.Outcome, d.Message, pause = store.DutyPutOff, "its server was stopped", 0
 	case fail.KindOf(err) == fail.Conflict: // other work on the cluster is under way
-		d.Outcome, d.Message = store.DutyPutOff, err.Error()
+		d.Outcome, d.Message = store.DutyPutOff, fail.Public(err).Error()
 	case err != nil:
 		d.Failures++
 		d.Outcome, d.Message = store.DutyFailed, fail.Public(err).Error()

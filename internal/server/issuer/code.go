@@ -182,7 +182,11 @@ func (i *Issuer) Answer(ctx context.Context, q access.Question, came url.Values)
 	if in.Claims, err = json.Marshal(i.needed(claims)); err != nil {
 		return in, fail.Wrap(fail.Internal, err, "keep the claims")
 	}
-	if err := i.once.take(q.Nonce, time.Now()); err != nil { // a code works once at most issuers, a browser's question for ever
+	now := time.Now()
+	if err = i.once.take(q.Nonce, now); err == nil { // a code works once at most issuers, a browser's question for ever
+		err = i.takeShared(ctx, q.Nonce, now)
+	}
+	if err != nil {
 		return access.SignedIn{Name: in.Name}, err
 	}
 	return in, nil

@@ -63,7 +63,8 @@ type Issuer struct {
 	why      error
 	firsts   map[string]time.Time // by subject and nonce: see first
 
-	once once
+	once   once
+	shared Shared // nil: no other server shares the store
 }
 
 // retry is the shortest interval between requests to an issuer that does not answer.

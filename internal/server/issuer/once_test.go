@@ -2,10 +2,13 @@ package issuer
 
 import (
 	"net/url"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/store"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -51,5 +54,32 @@ func TestNoncesAreBounded(t *testing.T) {
 	}
 	for _, nonce := range []string{"", ".", "x", "zzzzzzzzzzzzzzzz.a"} {
 		testkit.Fails(t, o.take(nonce, now), fail.Unauthorized)
+	}
+}
+
+// TestQuestionIsAnsweredOnceByServers: of two servers on one store, only one completes a sign-in, also after a restart, and the store forgets what is too old.
+func TestQuestionIsAnsweredOnceByServers(t *testing.T) {
+	ctx, i := t.Context(), newIDP(t)
+	st := testkit.Value(store.Open(ctx, store.Location{Dir: t.TempDir()}))(t)
+	defer st.Close()
+	servers := []*Issuer{i.believed(""), i.believed("")}
+	for _, s := range servers {
+		s.Share(st.ServerSecrets())
+	}
+	testkit.Must(t, st.ServerSecrets().Put(ctx, "x", []byte("stays")))
+	old := testkit.Value(strconv.ParseInt(strings.Split(newNonce(time.Now().Add(-time.Hour)), ".")[0], 36, 64))(t)
+	testkit.Must(t, st.ServerSecrets().Put(ctx, sharedPrefix+strconv.FormatInt(old, 36)+".0", []byte("old")))
+	_, q, err := servers[0].Ask(ctx)
+	testkit.Must(t, err)
+	i.claims = i.good(q)
+	came := url.Values{"code": {"c"}}
+	testkit.Value(servers[0].Answer(ctx, q, came))(t)
+	for range 2 {
+		_, err = servers[1].Answer(ctx, q, came)
+		testkit.Fails(t, err, fail.Unauthorized, "completed already", "sign in again")
+		servers[1].once = once{} // as after a restart
+	}
+	if names := testkit.Value(st.ServerSecrets().Names(ctx))(t); len(names) != 2 || !strings.HasPrefix(names[0], sharedPrefix) || names[1] != "x" {
+		t.Errorf("the store has %q", names)
 	}
 }

@@ -149,7 +149,7 @@ func ready(node string) bool { return node == "Ready" || strings.HasPrefix(node,
 // Judge returns the state of a cluster, the cause in one line, and the command that helps. Cause and command are empty if the cluster is healthy.
 func Judge(name string, s *report.Status, seen error) (state, cause, remedy string) {
 	if seen != nil {
-		return Unknown, line(seen.Error()), "naupegos status " + name
+		return Unknown, line(fail.Public(seen).Error()), "naupegos status " + name
 	}
 	return string(s.State), line(s.Cause), s.Remedy
 }

@@ -200,10 +200,10 @@ func (b *Board) discharge(ctx context.Context, d *store.Duty, every time.Duratio
 	case err != nil && ctx.Err() != nil: // this server stops, and another one shall perform it
 		d.Outcome, d.Message, again = store.DutyPutOff, "its server was stopped", 0
 	case fail.KindOf(err) == fail.Conflict: // other work on the cluster is under way
-		d.Outcome, d.Message, again = store.DutyPutOff, err.Error(), min(every, soonAgain)
+		d.Outcome, d.Message, again = store.DutyPutOff, fail.Public(err).Error(), min(every, soonAgain)
 	case err != nil:
 		d.Failures++
-		d.Outcome, d.Message, again = store.DutyFailed, err.Error(), k.pause(every, d.Failures)
+		d.Outcome, d.Message, again = store.DutyFailed, fail.Public(err).Error(), k.pause(every, d.Failures)
 		log.Warn("what was to be done unasked failed", "failures", d.Failures, "again", again.String(), "error", fail.Whole(err).Error())
 	default:
 		if d.Failures = 0; d.Message != "" || d.Job != "" {

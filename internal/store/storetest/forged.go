@@ -13,13 +13,16 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// filled returns a store with two clusters, one, and two, which have the secrets a and b; tokens t1 and t2; sessions s1 and s2; and the server's
+// filled returns a store with two clusters, one, and two, which have facts, a queued job and the secrets a and b; tokens t1 and t2; sessions s1 and s2; and the server's
 // secrets x and y.
 func filled(t *testing.T, at Opener) store.Store {
 	t.Helper()
 	s, ctx := at("writer"), t.Context()
 	for _, name := range []string{"one", "two"} {
-		_, err := s.CreateCluster(ctx, store.Cluster{ID: name + "-00000000", Name: name})
+		_, err := s.CreateCluster(ctx, store.Cluster{ID: name + "-00000000", Name: name, Provider: "local", Document: []byte("of " + name), Facts: store.Facts{{Kind: "host", Subject: "m"}: name}})
+		testkit.Must(t, err)
+		testkit.Must(t, s.SetFact(ctx, name+"-00000000", store.Fact{Kind: "late"}, name))
+		_, err = s.AddJob(ctx, store.Job{Cluster: name, Verb: "apply", Title: "apply", Request: []byte(`{"of":"` + name + `"}`), Who: "ann"})
 		testkit.Must(t, err)
 		for _, secret := range []string{"a", "b"} {
 			testkit.Must(t, s.Secrets(name+"-00000000").Put(ctx, secret, []byte(secret+" of "+name)))
@@ -50,7 +53,23 @@ func reads(ctx context.Context, s store.Store) map[string]func() error {
 		"sessions":       func() error { _, err := s.Session(ctx, "s1"); return err },
 		"all sessions":   func() error { _, err := s.Sessions(ctx); return err },
 		"server_secrets": func() error { _, err := s.ServerSecrets().Get(ctx, "x"); return err },
+		"clusters":       func() error { _, err := s.Cluster(ctx, "one"); return err },
+		"all clusters":   func() error { _, err := s.Clusters(ctx); return err },
+		"save":           func() error { return s.SaveCluster(ctx, &store.Cluster{ID: "one-00000000"}) },
+		"jobs":           func() error { return job(ctx, s) },
+		"all jobs":       func() error { _, err := s.Jobs(ctx, "", 0); return err },
+		"claim":          func() error { _, err := s.ClaimJob(ctx, time.Minute); return err },
 	}
+}
+
+// job reads the oldest job by its ID, which no attacker of forgedRows changes.
+func job(ctx context.Context, s store.Store) error {
+	all, err := s.Jobs(ctx, "", 0)
+	if err != nil {
+		return err
+	}
+	_, err = s.Job(ctx, all[len(all)-1].ID)
+	return err
 }
 
 // forgedRows: rows that were written without the identity are refused.
@@ -71,36 +90,55 @@ func forgedRows(t *testing.T, _ Opener, d Database) {
 		read string
 		say  []string
 	}{
-		"another cluster's wrapped key":     {[]string{row("cluster_keys", "cluster_id", "wrapped", "two-00000000", "one-00000000")}, "cluster_keys", []string{"cluster_keys", "one-00000000"}},
-		"another cluster's row of keys":     {[]string{row("cluster_keys", "cluster_id", "wrapped mac", "two-00000000", "one-00000000")}, "cluster_keys", []string{"cluster_keys", "one-00000000"}},
-		"a wrapped key without MAC":         {[]string{set("cluster_keys", "mac", "''", "cluster_id = 'one-00000000'")}, "cluster_keys", []string{"no MAC"}},
-		"another name's secret":             {[]string{"UPDATE secrets SET sealed = (SELECT sealed FROM secrets WHERE cluster_id = 'one-00000000' AND name = 'b'), mac = (SELECT mac FROM secrets WHERE cluster_id = 'one-00000000' AND name = 'b') WHERE cluster_id = 'one-00000000' AND name = 'a'"}, "secrets", []string{"secrets", "one-00000000/a"}},
-		"another cluster's secret":          {[]string{"UPDATE secrets SET sealed = (SELECT sealed FROM secrets WHERE cluster_id = 'two-00000000' AND name = 'a'), mac = (SELECT mac FROM secrets WHERE cluster_id = 'two-00000000' AND name = 'a') WHERE cluster_id = 'one-00000000' AND name = 'a'"}, "secrets", []string{"secrets", "one-00000000/a"}},
-		"another cluster, key and secrets":  {[]string{row("cluster_keys", "cluster_id", "wrapped mac", "two-00000000", "one-00000000"), "UPDATE secrets SET sealed = (SELECT sealed FROM secrets WHERE cluster_id = 'two-00000000' AND name = 'a'), mac = (SELECT mac FROM secrets WHERE cluster_id = 'two-00000000' AND name = 'a') WHERE cluster_id = 'one-00000000' AND name = 'a'"}, "secrets", []string{"one-00000000"}},
-		"a secret without MAC":              {[]string{set("secrets", "mac", "''", "cluster_id = 'one-00000000' AND name = 'a'")}, "secrets", []string{"no MAC", "one-00000000/a"}},
-		"another server secret":             {[]string{row("server_secrets", "name", "sealed mac", "y", "x")}, "server_secrets", []string{"server_secrets", "x"}},
-		"a server secret without MAC":       {[]string{set("server_secrets", "mac", "''", "name = 'x'")}, "server_secrets", []string{"no MAC"}},
-		"a token's role":                    {[]string{set("tokens", "role", "'admin'", "id = 't1'")}, "tokens", []string{"tokens", "t1"}},
-		"a token's cluster":                 {[]string{set("tokens", "cluster", "''", "id = 't1'")}, "tokens", []string{"t1"}},
-		"a token's hash":                    {[]string{set("tokens", "hash", "'mine'", "id = 't1'")}, "tokens", []string{"t1"}},
-		"a token's end":                     {[]string{set("tokens", "expires", "0", "id = 't1'")}, "tokens", []string{"t1"}},
-		"a token's name":                    {[]string{set("tokens", "name", "'bob'", "id = 't1'")}, "tokens", []string{"t1"}},
-		"a token's revocation":              {[]string{set("tokens", "revoked", "1", "id = 't1'")}, "tokens", []string{"t1"}},
-		"another token's row":               {[]string{row("tokens", "id", "hash mac", "t2", "t1")}, "tokens", []string{"t1"}},
-		"a token's row under another ID":    {[]string{"DELETE FROM tokens WHERE id = 't1'", insertToken + "SELECT 't1', name, hash, role, cluster, created_at, expires, revoked, mac FROM tokens WHERE id = 't2'"}, "tokens", []string{"t1"}},
-		"an inserted token":                 {[]string{"DELETE FROM tokens WHERE id = 't1'", insertToken + "VALUES ('t1', 'eve', 'mine', 'admin', '', 1, 0, 0, '')"}, "tokens", []string{"no MAC", "t1"}},
-		"an inserted token in the list":     {[]string{insertToken + "VALUES ('t3', 'eve', 'mine', 'admin', '', 1, 0, 0, '')"}, "all tokens", []string{"no MAC", "t3", "DELETE FROM tokens WHERE id = 't3'"}},
-		"an inserted token, revoked":        {[]string{set("tokens", "role", "'admin'", "id = 't1'")}, "revoke", []string{"t1"}},
-		"a session's claims":                {[]string{set("sessions", "claims", "'{}'", "id = 's1'")}, "sessions", []string{"sessions", "s1"}},
-		"a session's end":                   {[]string{set("sessions", "expires", "expires + 1", "id = 's1'")}, "sessions", []string{"s1"}},
-		"another session's row":             {[]string{row("sessions", "id", "hash mac", "s2", "s1")}, "sessions", []string{"s1"}},
+		"another cluster's wrapped key":      {[]string{row("cluster_keys", "cluster_id", "wrapped", "two-00000000", "one-00000000")}, "cluster_keys", []string{"cluster_keys", "one-00000000"}},
+		"another cluster's row of keys":      {[]string{row("cluster_keys", "cluster_id", "wrapped mac", "two-00000000", "one-00000000")}, "cluster_keys", []string{"cluster_keys", "one-00000000"}},
+		"a wrapped key without MAC":          {[]string{set("cluster_keys", "mac", "''", "cluster_id = 'one-00000000'")}, "cluster_keys", []string{"no MAC"}},
+		"another name's secret":              {[]string{"UPDATE secrets SET sealed = (SELECT sealed FROM secrets WHERE cluster_id = 'one-00000000' AND name = 'b'), mac = (SELECT mac FROM secrets WHERE cluster_id = 'one-00000000' AND name = 'b') WHERE cluster_id = 'one-00000000' AND name = 'a'"}, "secrets", []string{"secrets", "one-00000000/a"}},
+		"another cluster's secret":           {[]string{"UPDATE secrets SET sealed = (SELECT sealed FROM secrets WHERE cluster_id = 'two-00000000' AND name = 'a'), mac = (SELECT mac FROM secrets WHERE cluster_id = 'two-00000000' AND name = 'a') WHERE cluster_id = 'one-00000000' AND name = 'a'"}, "secrets", []string{"secrets", "one-00000000/a"}},
+		"another cluster, key and secrets":   {[]string{row("cluster_keys", "cluster_id", "wrapped mac", "two-00000000", "one-00000000"), "UPDATE secrets SET sealed = (SELECT sealed FROM secrets WHERE cluster_id = 'two-00000000' AND name = 'a'), mac = (SELECT mac FROM secrets WHERE cluster_id = 'two-00000000' AND name = 'a') WHERE cluster_id = 'one-00000000' AND name = 'a'"}, "secrets", []string{"one-00000000"}},
+		"a secret without MAC":               {[]string{set("secrets", "mac", "''", "cluster_id = 'one-00000000' AND name = 'a'")}, "secrets", []string{"no MAC", "one-00000000/a"}},
+		"another server secret":              {[]string{row("server_secrets", "name", "sealed mac", "y", "x")}, "server_secrets", []string{"server_secrets", "x"}},
+		"a server secret without MAC":        {[]string{set("server_secrets", "mac", "''", "name = 'x'")}, "server_secrets", []string{"no MAC"}},
+		"a token's role":                     {[]string{set("tokens", "role", "'admin'", "id = 't1'")}, "tokens", []string{"tokens", "t1"}},
+		"a token's cluster":                  {[]string{set("tokens", "cluster", "''", "id = 't1'")}, "tokens", []string{"t1"}},
+		"a token's hash":                     {[]string{set("tokens", "hash", "'mine'", "id = 't1'")}, "tokens", []string{"t1"}},
+		"a token's end":                      {[]string{set("tokens", "expires", "0", "id = 't1'")}, "tokens", []string{"t1"}},
+		"a token's name":                     {[]string{set("tokens", "name", "'bob'", "id = 't1'")}, "tokens", []string{"t1"}},
+		"a token's revocation":               {[]string{set("tokens", "revoked", "1", "id = 't1'")}, "tokens", []string{"t1"}},
+		"another token's row":                {[]string{row("tokens", "id", "hash mac", "t2", "t1")}, "tokens", []string{"t1"}},
+		"a token's row under another ID":     {[]string{"DELETE FROM tokens WHERE id = 't1'", insertToken + "SELECT 't1', name, hash, role, cluster, created_at, expires, revoked, mac FROM tokens WHERE id = 't2'"}, "tokens", []string{"t1"}},
+		"an inserted token":                  {[]string{"DELETE FROM tokens WHERE id = 't1'", insertToken + "VALUES ('t1', 'eve', 'mine', 'admin', '', 1, 0, 0, '')"}, "tokens", []string{"no MAC", "t1"}},
+		"an inserted token in the list":      {[]string{insertToken + "VALUES ('t3', 'eve', 'mine', 'admin', '', 1, 0, 0, '')"}, "all tokens", []string{"no MAC", "t3", "DELETE FROM tokens WHERE id = 't3'"}},
+		"an inserted token, revoked":         {[]string{set("tokens", "role", "'admin'", "id = 't1'")}, "revoke", []string{"t1"}},
+		"a session's claims":                 {[]string{set("sessions", "claims", "'{}'", "id = 's1'")}, "sessions", []string{"sessions", "s1"}},
+		"a session's end":                    {[]string{set("sessions", "expires", "expires + 1", "id = 's1'")}, "sessions", []string{"s1"}},
+		"another session's row":              {[]string{row("sessions", "id", "hash mac", "s2", "s1")}, "sessions", []string{"s1"}},
+		"a document":                         {[]string{set("clusters", "document", "'mine'", "name = 'one'")}, "clusters", []string{"clusters", "one-00000000"}},
+		"a document in the list":             {[]string{set("clusters", "document", "'mine'", "name = 'two'")}, "all clusters", []string{"clusters", "two-00000000"}},
+		"another cluster's document":         {[]string{row("clusters", "id", "document mac", "two-00000000", "one-00000000")}, "clusters", []string{"one-00000000"}},
+		"clusters that swap their names":     {[]string{set("clusters", "name", "'x'", "name = 'one'"), set("clusters", "name", "'one'", "name = 'two'")}, "clusters", []string{"two-00000000"}},
+		"a cluster without MAC":              {[]string{set("clusters", "mac", "''", "name = 'one'")}, "clusters", []string{"no MAC"}},
+		"a name, before the record is saved": {[]string{set("clusters", "name", "'other'", "name = 'one'")}, "save", []string{"one-00000000"}},
+		"a fact":                             {[]string{set("facts", "value", "'mine'", "cluster_id = 'one-00000000' AND kind = 'host'")}, "clusters", []string{"facts", "one-00000000/host/m"}},
+		"a fact in the list":                 {[]string{set("facts", "value", "'mine'", "cluster_id = 'two-00000000' AND kind = 'late'")}, "all clusters", []string{"facts", "two-00000000/late"}},
+		"another cluster's fact":             {[]string{"DELETE FROM facts WHERE cluster_id = 'one-00000000'", set("facts", "cluster_id", "'one-00000000'", "cluster_id = 'two-00000000'")}, "clusters", []string{"facts", "one-00000000"}},
+		"an inserted fact":                   {[]string{"INSERT INTO facts (cluster_id, kind, subject, value) VALUES ('one-00000000', 'trusted-host-key', 'm', 'mine')"}, "clusters", []string{"no MAC", "trusted-host-key"}},
+		"a job's request":                    {[]string{set("jobs", "request", "'{\"document\":\"mine\"}'", "cluster = 'one'")}, "jobs", []string{"jobs"}},
+		"a job's cluster":                    {[]string{set("jobs", "cluster", "'three'", "cluster = 'one'")}, "jobs", []string{"jobs"}},
+		"a job's requester":                  {[]string{set("jobs", "who", "'bob'", "cluster = 'two'")}, "all jobs", []string{"jobs"}},
+		"a job's plan":                       {[]string{set("jobs", "agreed", "'{}'", "cluster = 'one'")}, "jobs", []string{"jobs"}},
+		"a job's result":                     {[]string{set("jobs", "result", "'{}'", "cluster = 'one'")}, "jobs", []string{"jobs"}},
+		"another job's request":              {[]string{row("jobs", "cluster", "request mac", "two", "one")}, "jobs", []string{"jobs"}},
+		"a job's request, taken":             {[]string{set("jobs", "request", "'{\"document\":\"mine\"}'", "cluster = 'one'")}, "claim", []string{"jobs"}},
+		"an inserted job, taken": {[]string{"DELETE FROM jobs", `INSERT INTO jobs (id, cluster, verb, title, request, who, state, stop, generation, holder, expires, agreed, result, created_at, ended)
+			VALUES ('20200101-000000-000000', 'one', 'apply', '', '{"unasked":true}', 'ann', 'queued', 0, 0, '', 0, '', '', 1, 0)`}, "claim", []string{"no MAC", "jobs"}},
 		"a session without MAC in the list": {[]string{set("sessions", "mac", "''", "id = 's2'")}, "all sessions", []string{"no MAC", "s2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			at := d.New(t)
 			s := filled(t, at)
 			for what, read := range reads(t.Context(), s) {
-				if what == "revoke" {
+				if what == "revoke" || what == "save" || what == "claim" {
 					continue
 				}
 				if err := read(); err != nil {
@@ -118,13 +156,13 @@ func forgedRows(t *testing.T, _ Opener, d Database) {
 
 // unmarkedStore: the first open of an older store adds MACs, and an attacker cannot trigger that again.
 func unmarkedStore(t *testing.T, at Opener, d Database) {
-	tables := []string{"cluster_keys", "secrets", "tokens", "sessions", "server_secrets"}
+	tables := []string{"cluster_keys", "secrets", "tokens", "sessions", "server_secrets", "clusters", "facts", "jobs"}
 	strip := func(t *testing.T, s store.Store) {
 		t.Helper()
 		for _, table := range tables {
 			d.SQL(t, s, "UPDATE "+table+" SET mac = ''")
 		}
-		d.SQL(t, s, "DELETE FROM store_facts WHERE name = 'rows-authenticated'")
+		d.SQL(t, s, "DELETE FROM store_facts WHERE name = 'rows-authenticated' OR name = 'records-authenticated'")
 	}
 	unmark := func(t *testing.T, s store.Store) {
 		t.Helper()
@@ -156,5 +194,23 @@ func unmarkedStore(t *testing.T, at Opener, d Database) {
 		if err := read(); fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "no MAC") {
 			t.Errorf("%s: %v", what, err)
 		}
+	}
+}
+
+// forgedJobEnds: a job that a writer of the database queued, or that was over, is not carried out; the next one is.
+func forgedJobEnds(t *testing.T, at Opener, d Database) {
+	s, ctx := filled(t, at), t.Context()
+	over := testkit.Value(s.ClaimJob(ctx, time.Minute))(t)
+	testkit.Must(t, s.AgreeJob(ctx, over, []byte(`{"steps":[]}`)))
+	testkit.Must(t, s.EndJob(ctx, over, []byte(`{}`)))
+	d.SQL(t, s, "UPDATE jobs SET state = 'queued' WHERE id = '"+over.ID+"'")
+	_, err := s.ClaimJob(ctx, time.Minute)
+	testkit.Fails(t, err, fail.Refused, over.ID)
+	got := testkit.Value(s.Job(ctx, over.ID))(t)
+	if got.State != store.JobEnded || len(got.Request)+len(got.Agreed) > 0 || !strings.Contains(string(got.Result), "not carried out") {
+		t.Errorf("the job is %+v", got)
+	}
+	if next := testkit.Value(s.ClaimJob(ctx, time.Minute))(t); next == nil || next.ID == over.ID {
+		t.Errorf("the next job is %+v", next)
 	}
 }
