@@ -23,26 +23,33 @@ func (c *Observer) Configure(ctx context.Context, s wanted.Slot, dryRun bool, p 
 		return machine.Report{}, err
 	}
 	status(p, "asking %s what it is", s.Name)
-	facts, err := c.examine(ctx, s)
-	if err != nil {
-		return machine.Report{}, err
-	}
-	if err := c.RememberFacts(ctx, s, facts); err != nil {
-		return machine.Report{}, err
-	}
-	cfg, err := c.Config(ctx, s, facts)
-	if err != nil {
-		return machine.Report{}, err
-	}
-	if !dryRun {
-		if err := c.RememberHost(ctx, s.Name); err != nil {
-			return machine.Report{}, err
-		}
-	}
-	return c.Dialer.Apply(ctx, h, cfg, remote.ApplyOptions{
+	answered := false
+	report, err := c.Dialer.Apply(ctx, h, func(f machine.Facts) (machine.Config, error) {
+		answered = true
+		return c.configFor(ctx, s, f, dryRun)
+	}, remote.ApplyOptions{
 		DryRun: dryRun, Blob: c.OpenBlob,
 		Progress: func(text string) { status(p, "%s", text) },
 	})
+	if err != nil && !answered {
+		err = c.NeverReached(s, err)
+	}
+	return report, err
+}
+
+// configFor returns the configuration of a machine that has just reported its facts, after it has checked and stored them.
+func (c *Observer) configFor(ctx context.Context, s wanted.Slot, f machine.Facts, dryRun bool) (machine.Config, error) {
+	if err := c.fit(s, f); err != nil {
+		return machine.Config{}, err
+	}
+	if err := c.RememberFacts(ctx, s, f); err != nil {
+		return machine.Config{}, err
+	}
+	cfg, err := c.Config(ctx, s, f)
+	if err != nil || dryRun {
+		return cfg, err
+	}
+	return cfg, c.RememberHost(ctx, s.Name)
 }
 
 // RememberFacts stores the facts of a machine that the whole cluster depends on.

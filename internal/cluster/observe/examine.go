@@ -90,10 +90,15 @@ func (c *Observer) examine(ctx context.Context, s wanted.Slot) (machine.Facts, e
 	if err != nil {
 		return f, c.NeverReached(s, err)
 	}
+	return f, c.fit(s, f)
+}
+
+// fit refuses a machine that can't fill its role.
+func (c *Observer) fit(s wanted.Slot, f machine.Facts) error {
 	if err := c.CheckFacts(s, f); err != nil {
-		return f, &unfitError{err}
+		return &unfitError{err}
 	}
-	return f, nil
+	return nil
 }
 
 // UnreadyError is why a host that was never in use can't be used yet.

@@ -61,7 +61,6 @@ type Seen struct {
 	Report  *machine.Report // what the agent would change to reach the wanted configuration; nil if it was not asked
 	Err     error           // why it was not asked or did not answer
 	Anew    bool            // of one in Replaced: the same machine is to take its place again
-	Behind  string          // of an up-to-date control-plane machine: what kubelet has not started yet; empty: nothing
 }
 
 // UpToDate reports whether the machine runs, answers and is as wanted.
@@ -131,9 +130,6 @@ func (c *Observer) observeMachines(ctx context.Context, o *Observed) error {
 				return
 			}
 			seen.Report = &r
-			if s.IsControlPlane() && c.Facts.Bootstrapped() && seen.UpToDate() {
-				seen.Behind = c.Behind(ctx, s.Name)
-			}
 		})
 	}
 	wg.Wait()
