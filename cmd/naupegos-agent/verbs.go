@@ -128,6 +128,7 @@ func (c *command) help(context.Context, []string) error {
 func (c *command) apply(ctx context.Context, args []string) error {
 	ctx, cancel := c.untilHangup(ctx)
 	defer cancel()
+	debug.SetGCPercent(400) // it ends before it has made much garbage
 	f := flag.NewFlagSet("apply", flag.ContinueOnError)
 	dry := f.Bool("dry-run", false, "")
 	if _, err := c.parse(f, args, 0); err != nil {
