@@ -70,7 +70,11 @@ func (g *gatewayLab) start(n Node) {
 	}
 	replace := strings.NewReplacer(CAPath, filepath.Join(dir, "ca.crt"), CheckPath, filepath.Join(dir, "check-backends"), "/run/naupegos-haproxy.sock", filepath.Join(dir, "haproxy.sock"))
 	for path, name := range map[string]string{CAPath: "ca.crt", HAProxyPath: "haproxy.cfg", KeepalivedPath: "keepalived.conf", CheckPath: "check-backends"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(replace.Replace(string(content(t, c, path)))), 0o755); err != nil {
+		mode := os.FileMode(0o644)
+		if path == CheckPath {
+			mode = 0o755
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(replace.Replace(string(content(t, c, path)))), mode); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -35,7 +35,11 @@ func TestRealValidators(t *testing.T) {
 				filepath.Join(dir, "keepalived.conf"): []byte(strings.ReplaceAll(string(content(t, c, KeepalivedPath)), CheckPath, script)),
 				script:                                content(t, c, CheckPath),
 			} {
-				if err := os.WriteFile(path, text, 0o755); err != nil {
+				mode := os.FileMode(0o644)
+				if path == script {
+					mode = 0o755
+				}
+				if err := os.WriteFile(path, text, mode); err != nil {
 					t.Fatal(err)
 				}
 			}
