@@ -8,6 +8,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/filter"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/render"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
@@ -18,6 +19,10 @@ import (
 
 // Configure configures one machine, or with dryRun asks its agent for the changes.
 func (c *Observer) Configure(ctx context.Context, s wanted.Slot, dryRun bool, p plan.Progress) (machine.Report, error) {
+	return c.configure(ctx, c.Renderer, s, dryRun, p)
+}
+
+func (c *Observer) configure(ctx context.Context, r *render.Renderer, s wanted.Slot, dryRun bool, p plan.Progress) (machine.Report, error) {
 	h, err := c.Host(ctx, s.Name)
 	if err != nil {
 		return machine.Report{}, err
@@ -26,7 +31,7 @@ func (c *Observer) Configure(ctx context.Context, s wanted.Slot, dryRun bool, p 
 	answered := false
 	report, err := c.Dialer.Apply(ctx, h, func(f machine.Facts) (machine.Config, error) {
 		answered = true
-		return c.configFor(ctx, s, f, dryRun)
+		return c.configFor(ctx, r, s, f, dryRun)
 	}, remote.ApplyOptions{
 		DryRun: dryRun, Blob: c.OpenBlob,
 		Progress: func(text string) { status(p, "%s", text) },
@@ -38,14 +43,14 @@ func (c *Observer) Configure(ctx context.Context, s wanted.Slot, dryRun bool, p 
 }
 
 // configFor returns the configuration of a machine that has just reported its facts, after it has checked and stored them.
-func (c *Observer) configFor(ctx context.Context, s wanted.Slot, f machine.Facts, dryRun bool) (machine.Config, error) {
+func (c *Observer) configFor(ctx context.Context, r *render.Renderer, s wanted.Slot, f machine.Facts, dryRun bool) (machine.Config, error) {
 	if err := c.fit(s, f); err != nil {
 		return machine.Config{}, err
 	}
 	if err := c.RememberFacts(ctx, s, f); err != nil {
 		return machine.Config{}, err
 	}
-	cfg, err := c.Config(ctx, s, f)
+	cfg, err := r.Config(ctx, s, f)
 	if err != nil || dryRun {
 		return cfg, err
 	}

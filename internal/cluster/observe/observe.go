@@ -118,18 +118,19 @@ func (c *Observer) ObserveRest(ctx context.Context, o *Observed) error {
 // observeMachines asks the agent of every wanted, running machine what it would change.
 func (c *Observer) observeMachines(ctx context.Context, o *Observed) error {
 	var wg sync.WaitGroup
+	r := c.Snapshot()
 	for _, s := range o.Want {
 		seen := o.Machines[s.Name]
 		if seen == nil || !c.CanRender(s) || c.Unreached(s, seen) || seen.Machine.State != provider.Running {
 			continue
 		}
 		wg.Go(func() {
-			r, err := c.Configure(ctx, s, true, nil)
+			report, err := c.configure(ctx, r, s, true, nil)
 			if err != nil {
 				seen.Err = err
 				return
 			}
-			seen.Report = &r
+			seen.Report = &report
 		})
 	}
 	wg.Wait()
