@@ -22,27 +22,43 @@ import (
 type agentBinary struct {
 	path string
 	once sync.Once
-	data []byte
 	hex  string
 	err  error
 }
 
-// load reads the binary once.
+// load computes the binary's digest once.
 func (b *agentBinary) load() error {
 	b.once.Do(func() {
 		if b.path == "" {
 			b.err = fail.New(fail.Internal, "the dialer has no path of naupegos-agent")
 			return
 		}
-		data, err := os.ReadFile(b.path)
+		file, err := b.open()
 		if err != nil {
-			b.err = fail.Wrap(fail.NotFound, err, "read naupegos-agent").At(b.path).Do("build it with `make build`; it lies beside naupegos")
+			b.err = err
 			return
 		}
-		sum := sha256.Sum256(data)
-		b.data, b.hex = data, hex.EncodeToString(sum[:])
+		defer func() { _ = file.Close() }() // only read from
+		sum := sha256.New()
+		if _, err := io.Copy(sum, file); err != nil {
+			b.err = b.unreadable(err)
+			return
+		}
+		b.hex = hex.EncodeToString(sum.Sum(nil))
 	})
 	return b.err
+}
+
+func (b *agentBinary) open() (*os.File, error) {
+	file, err := os.Open(b.path)
+	if err != nil {
+		return nil, b.unreadable(err)
+	}
+	return file, nil
+}
+
+func (b *agentBinary) unreadable(err error) error {
+	return fail.Wrap(fail.NotFound, err, "read naupegos-agent").At(b.path).Do("build it with `make build`; it lies beside naupegos")
 }
 
 // AgentPath is where the agent of this Dialer lies on every machine: it is named by its own digest.
@@ -155,6 +171,11 @@ func kindNamed(name string) fail.Kind {
 
 // upload puts the agent in place: written beside, checked by running it, then renamed.
 func (d *Dialer) upload(ctx context.Context, h Host, bin string) error {
+	file, err := d.agent.open()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }() // only read from
 	dir := path.Dir(bin)
 	tmp := path.Join(dir, ".upload-"+rand.Text())
 	steps := []struct {
@@ -162,7 +183,7 @@ func (d *Dialer) upload(ctx context.Context, h Host, bin string) error {
 		argv  []string
 	}{
 		{nil, []string{"mkdir", "-p", "-m", "0755", dir}},
-		{bytes.NewReader(d.agent.data), []string{"dd", "of=" + tmp, "bs=64k", "conv=fsync", "status=none"}},
+		{file, []string{"dd", "of=" + tmp, "bs=64k", "conv=fsync", "status=none"}},
 		{nil, []string{"chmod", "0755", tmp}},
 	}
 	for _, s := range steps {

@@ -19,10 +19,11 @@ import (
 
 // Configure configures one machine, or with dryRun asks its agent for the changes.
 func (c *Observer) Configure(ctx context.Context, s wanted.Slot, dryRun bool, p plan.Progress) (machine.Report, error) {
-	return c.configure(ctx, c.Renderer, s, dryRun, p)
+	return c.configure(ctx, c.Renderer, make(chan struct{}, 1), s, dryRun, p)
 }
 
-func (c *Observer) configure(ctx context.Context, r *render.Renderer, s wanted.Slot, dryRun bool, p plan.Progress) (machine.Report, error) {
+// configure renders with r, while rendering has room.
+func (c *Observer) configure(ctx context.Context, r *render.Renderer, rendering chan struct{}, s wanted.Slot, dryRun bool, p plan.Progress) (machine.Report, error) {
 	h, err := c.Host(ctx, s.Name)
 	if err != nil {
 		return machine.Report{}, err
@@ -31,6 +32,12 @@ func (c *Observer) configure(ctx context.Context, r *render.Renderer, s wanted.S
 	answered := false
 	report, err := c.Dialer.Apply(ctx, h, func(f machine.Facts) (machine.Config, error) {
 		answered = true
+		select {
+		case rendering <- struct{}{}:
+			defer func() { <-rendering }()
+		case <-ctx.Done():
+			return machine.Config{}, fail.Wrap(fail.KindOf(ctx.Err()), ctx.Err(), "render the configuration").At(s.Name)
+		}
 		return c.configFor(ctx, r, s, f, dryRun)
 	}, remote.ApplyOptions{
 		DryRun: dryRun, Blob: c.OpenBlob,

@@ -115,17 +115,20 @@ func (c *Observer) ObserveRest(ctx context.Context, o *Observed) error {
 	return g.Wait()
 }
 
+// renderedAtOnce bounds the configurations that are rendered at the same time, and so their memory. An issuer of certificates may take a while for each.
+const renderedAtOnce = 16
+
 // observeMachines asks the agent of every wanted, running machine what it would change.
 func (c *Observer) observeMachines(ctx context.Context, o *Observed) error {
 	var wg sync.WaitGroup
-	r := c.Snapshot()
+	r, rendering := c.Snapshot(), make(chan struct{}, renderedAtOnce)
 	for _, s := range o.Want {
 		seen := o.Machines[s.Name]
 		if seen == nil || !c.CanRender(s) || c.Unreached(s, seen) || seen.Machine.State != provider.Running {
 			continue
 		}
 		wg.Go(func() {
-			report, err := c.configure(ctx, r, s, true, nil)
+			report, err := c.configure(ctx, r, rendering, s, true, nil)
 			if err != nil {
 				seen.Err = err
 				return
