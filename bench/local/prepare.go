@@ -19,19 +19,15 @@ func (s *side) ready(ctx context.Context, spec provider.MachineSpec) error {
 	if err != nil {
 		return err
 	}
-	var facts machine.Facts
 	err = until(ctx, spec.Name+" answers", func(ctx context.Context) error {
-		facts, err = s.dialer.Facts(ctx, h)
+		_, err := s.dialer.Facts(ctx, h)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	cfg, err := s.config(ctx, spec, h, facts)
-	if err != nil {
-		return err
-	}
-	_, err = s.dialer.Apply(ctx, h, cfg, remote.ApplyOptions{})
+	render := func(facts machine.Facts) (machine.Config, error) { return s.config(ctx, spec, h, facts) }
+	_, err = s.dialer.Apply(ctx, h, render, remote.ApplyOptions{})
 	return err
 }
 
@@ -75,11 +71,7 @@ func (s *side) gateway(ctx context.Context, self remote.Host, facts machine.Fact
 	if err != nil {
 		return machine.Config{}, err
 	}
-	agent, err := s.dialer.AgentPath()
-	if err != nil {
-		return machine.Config{}, err
-	}
-	p := gateway.Params{ClusterName: "bench", VIP: s.vip, Port: 6443, Interface: facts.Interface, AgentPath: agent, CACert: ca}
+	p := gateway.Params{ClusterName: "bench", VIP: s.vip, Port: 6443, Interface: facts.Interface, CACert: ca}
 	for _, spec := range s.list {
 		m, err := s.prov.Machine(ctx, spec.Name)
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/naupegos/naupegos/internal/agent/containerd/containerdtest"
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/remote"
@@ -21,7 +22,8 @@ import (
 type lab struct {
 	dir      string
 	machines []*host
-	key      string // public key that logs in
+	key      string            // public key that logs in
+	images   map[string]string // of the bundle, by reference
 }
 
 // host is one machine.
@@ -36,7 +38,10 @@ const perNamespace = 20
 
 // newLab mounts a file system in memory, and makes the roots of n machines: the first is the control plane.
 func newLab(dir string, n int, b *bundle.Bundle, agent string) (*lab, error) {
-	l := &lab{dir: dir}
+	l := &lab{dir: dir, images: map[string]string{}}
+	for _, i := range b.Manifest.Images {
+		l.images[i.Ref] = i.ID
+	}
 	for _, m := range []mount{
 		{"none", "/", "", syscall.MS_REC | syscall.MS_PRIVATE}, {"proc", "/proc", "proc", 0}, {"tmpfs", dir, "tmpfs", 0},
 	} {
@@ -104,21 +109,12 @@ func (l *lab) share(b *bundle.Bundle, agent string) error {
 	if err := put(filepath.Join(l.path("agent"), strings.TrimPrefix(bin, machine.AgentDir)), string(data), 0o755); err != nil {
 		return err
 	}
-	ctr, err := b.Binary("ctr")
+	ctr, err := b.Binary("ctr") // one of them
 	if err != nil {
 		return err
 	}
-	stand := l.path("ctr")
-	if err := put(stand, ctrScript(b), 0o755); err != nil {
-		return err
-	}
-	if err := os.Truncate(stand, ctr.Size); err != nil { // the agent compares sizes
-		return err
-	}
-	blob := l.path("blobs/" + filepath.Base(b.Path(ctr.Digest)))
 	for _, m := range []mount{
 		{filepath.Dir(b.Path(ctr.Digest)), l.path("blobs"), "", syscall.MS_BIND}, {"", l.path("blobs"), "", syscall.MS_BIND | syscall.MS_REMOUNT | syscall.MS_RDONLY},
-		{stand, blob, "", syscall.MS_BIND},
 	} {
 		if err := m.do(); err != nil {
 			return err
@@ -210,23 +206,17 @@ func (l *lab) makeRoot(h *host) error {
 			return err
 		}
 	}
-	return containerd(h.root)
+	return l.containerd(h.root)
 }
 
-// containerd answers at containerd's socket, by which the agent sees that it runs.
-func containerd(root string) error {
+// containerd answers at containerd's socket: all images of the bundle are there.
+func (l *lab) containerd(root string) error {
 	socket, err := net.Listen("unix", root+"/run/containerd/containerd.sock")
 	if err != nil {
 		return err
 	}
-	go func() {
-		for {
-			conn, err := socket.Accept()
-			if err != nil {
-				return
-			}
-			_ = conn.Close() // nothing is asked there
-		}
+	go func() { // until the process ends
+		_ = containerdtest.Serve(socket, func(string) (map[string]string, error) { return l.images, nil })
 	}()
 	return nil
 }
@@ -275,14 +265,3 @@ for u; do
 	esac
 done
 `
-
-// ctrScript stands in for ctr, containerd's client: all images of the bundle are there.
-func ctrScript(b *bundle.Bundle) string {
-	var s strings.Builder
-	s.WriteString("#!/bin/sh\n[ \"$*\" = '--address /run/containerd/containerd.sock -n k8s.io images list' ] || exit 1\ncat <<end\nREF TYPE DIGEST\n")
-	for _, i := range b.Manifest.Images {
-		fmt.Fprintf(&s, "%s application/vnd.oci.image.manifest.v1+json %s\n", i.Ref, i.ID)
-	}
-	s.WriteString("end\nexit 0\n")
-	return s.String()
-}

@@ -3,7 +3,7 @@
 //
 // Real are the program, etcd, the API server, one sshd process per login, and naupegos-agent on each machine. A machine is a root directory with an
 // address, host key, machine ID, kernel settings and agent state of its own, one of up to 20 in a network namespace. `naupegos apply` brings the cluster
-// up, as on other hosts. Not real are, on each machine, systemd, containerd and kubelet: scripts stand in for systemctl and ctr, nothing runs in the
+// up, as on other hosts. Not real are, on each machine, systemd, containerd and kubelet: a script stands in for systemctl, this command lists images, nothing runs in the
 // units (but the packet filter's rules are loaded), and this command starts the control plane's static pods and registers the nodes.
 //
 // Everything is in namespaces and on a file system of a child process, and ends with it.

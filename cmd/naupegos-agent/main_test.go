@@ -32,7 +32,10 @@ func TestMain(m *testing.M) {
 func call(t *testing.T, stdin string, args ...string) (status int, out, errOut string) {
 	t.Helper()
 	var o, e bytes.Buffer
-	c := &command{in: strings.NewReader(stdin), out: &o, err: &e, agent: agent.New(agent.Options{Root: t.TempDir(), Runner: agent.Exec{}})}
+	root := t.TempDir()
+	testkit.Must(t, os.Mkdir(filepath.Join(root, "proc"), 0o755))
+	testkit.Must(t, os.WriteFile(filepath.Join(root, "proc/meminfo"), []byte("MemTotal: 1024 kB\n"), 0o600))
+	c := &command{in: strings.NewReader(stdin), out: &o, err: &e, agent: agent.New(agent.Options{Root: root, Runner: agent.Exec{}})}
 	return c.report(c.dispatch(t.Context(), args)), o.String(), e.String()
 }
 
@@ -52,9 +55,11 @@ func TestVerbs(t *testing.T) {
 		{"{", "apply", 3, "", "read the configuration"},
 		{`{"fils":[]}`, "apply", 3, "", "fils"},
 		{`{"machine":"m"}`, "apply", 0, `"digest": "sha256:`, ""},
+		{`{"machine":"m"}`, "apply --dry-run", 0, `"memoryBytes":1048576`, ""},
+		{"", "apply", 0, `"memoryBytes":1048576`, ""},
 		{`{"machine":"m","files":[{"path":"x"}]}`, "apply", 3, "", `"where":"m"`},
 		{"", "status", 0, `"paths": 0`, ""},
-		{"", "facts", 4, "", "/proc must be mounted"},
+		{"", "facts", 0, `"memoryBytes": 1048576`, ""},
 		{"hello", "blob put --size 5 " + digest, 0, "", ""},
 		{"hello", "blob put " + digest + " --size 5", 0, "", ""},
 		{"help!", "blob put " + digest, 4, "", "should be " + digest},
@@ -97,6 +102,7 @@ func process(t *testing.T) (*exec.Cmd, *os.File, *bytes.Buffer) {
 	testkit.Must(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	_ = w.Close()
+	testkit.Value(bufio.NewReader(r).ReadString('\n'))(t) // what this machine is
 	data, _ := json.Marshal(machine.Config{Machine: "m"})
 	fmt.Fprintf(in, "%s", data[:len(data)-1])
 	testkit.Until(t, time.Minute, 5*time.Millisecond, func() error {

@@ -26,8 +26,8 @@ import (
 
 const help = `naupegos-agent makes the machine it runs on match a configuration. It is started by naupegos over SSH.
 
-  naupegos-agent apply [--dry-run]        read a machine configuration (JSON) from standard input, make the machine match
-                                          it, write a report (JSON); with --dry-run only say what would change
+  naupegos-agent apply [--dry-run]        write what this machine is (JSON, one line), read a configuration for it (JSON) from standard input, make the
+                                          machine match it, write a report (JSON); with --dry-run only say what would change
   naupegos-agent facts                    what this machine is (JSON)
   naupegos-agent status                   what was applied last, and since when the machine and its units run (JSON)
   naupegos-agent blob has DIGEST          exit 0 where the blob sha256:… is here, 9 where it is not
@@ -39,10 +39,10 @@ const help = `naupegos-agent makes the machine it runs on match a configuration.
                                           without --keep-agent, all agents
   naupegos-agent adopt CLUSTER            note that this host, which kubeadm has made a node of, is a machine of the cluster with this ID
   naupegos-agent gateway-check --url URL [--timeout 1s]
-                                          exit 0 where URL answers 200 (keepalived's check)
+                                          exit 0 where URL answers 200
   naupegos-agent gateway-relay ADDRESS ADDRESS…
                                           pass the VRRP adverts of each gateway on to all others; runs until it is stopped
-  naupegos-agent settled [--patience 30s] [--former] PROGRAM=FILE…
+  naupegos-agent settled [--patience 30s] PROGRAM=FILE…
                                           exit 0 if every PROGRAM, which another program starts from FILE, has begun since FILE was
                                           written, or FILE is older than that; 5 where not
   naupegos-agent pause [--for 2s] PROGRAM stop PROGRAM as it is, print "paused", and let it go on where standard input ends, or after that time
@@ -128,18 +128,29 @@ func (c *command) help(context.Context, []string) error {
 func (c *command) apply(ctx context.Context, args []string) error {
 	ctx, cancel := c.untilHangup(ctx)
 	defer cancel()
+	debug.SetGCPercent(400) // it ends before it has made much garbage
 	f := flag.NewFlagSet("apply", flag.ContinueOnError)
 	dry := f.Bool("dry-run", false, "")
 	if _, err := c.parse(f, args, 0); err != nil {
 		return err
 	}
+	facts, err := c.agent.Facts(ctx)
+	if err != nil {
+		return err
+	}
+	if err := json.NewEncoder(c.out).Encode(facts); err != nil {
+		return fail.Wrap(fail.Internal, err, "write what this machine is")
+	}
 	var cfg machine.Config
 	dec := json.NewDecoder(c.in)
 	dec.DisallowUnknownFields()
-	if err := dec.Decode(&cfg); err != nil {
-		if ctx.Err() != nil {
-			return fail.Wrap(fail.Interrupted, ctx.Err(), "read the configuration")
-		}
+	switch err := dec.Decode(&cfg); {
+	case err == nil:
+	case ctx.Err() != nil:
+		return fail.Wrap(fail.Interrupted, ctx.Err(), "read the configuration")
+	case errors.Is(err, io.EOF): // the caller has none for such a machine
+		return nil
+	default:
 		return fail.Wrap(fail.Invalid, err, "read the configuration from standard input")
 	}
 	report, err := c.agent.Apply(ctx, cfg, *dry)
@@ -301,8 +312,7 @@ func (c *command) gatewayRelay(ctx context.Context, args []string) error {
 
 func (c *command) settled(_ context.Context, args []string) error {
 	f := flag.NewFlagSet("settled", flag.ContinueOnError)
-	patience := f.Duration("patience", 30*time.Second, "")
-	former := f.Bool("former", false, "")
+	patience := f.Duration("patience", agent.Patience, "")
 	words, err := c.parse(f, args, -1)
 	if err != nil {
 		return err
@@ -315,7 +325,7 @@ func (c *command) settled(_ context.Context, args []string) error {
 		}
 		programs[program] = file
 	}
-	return c.agent.Settled(programs, *patience, *former)
+	return c.agent.Settled(programs, *patience)
 }
 
 func (c *command) pause(ctx context.Context, args []string) error {

@@ -43,6 +43,9 @@ func (a *Agent) Apply(ctx context.Context, c machine.Config, dry bool) (machine.
 		describe(a, report.Changes, d, st)
 		if len(report.Changes)+len(report.Missing) == 0 {
 			report.Digest = c.Digest()
+			if report.Behind, err = former(a, d, c.Units); err != nil {
+				return machine.Report{}, err
+			}
 		}
 		if len(report.Missing) > 0 {
 			report.DiskFree = a.root.DiskFree("/var/lib")

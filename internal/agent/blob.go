@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
@@ -121,8 +122,10 @@ func (a *Agent) sweepBlobs(dir string) {
 	}
 }
 
+var digestForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^sha256:[0-9a-f]{64}$`) })
+
 func checkDigest(digest string) error {
-	if !regexp.MustCompile(`^sha256:[0-9a-f]{64}$`).MatchString(digest) {
+	if !digestForm().MatchString(digest) {
 		return fail.New(fail.Invalid, "%q is not a digest", digest).Do("write sha256: and 64 hexadecimal digits")
 	}
 	return nil

@@ -137,7 +137,7 @@ func (a *Agent) askImages(ctx context.Context, c machine.Config) map[string]stri
 	if len(c.Images) == 0 || !isSocket(a.path(containerdSocket)) {
 		return nil
 	}
-	known, err := a.knownImages(ctx, c)
+	known, err := a.knownImages(ctx)
 	if err != nil {
 		return nil // it is asked again after its start, and the error is reported then
 	}

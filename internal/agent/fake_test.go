@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/agent/containerd/containerdtest"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
@@ -30,6 +31,7 @@ type fakeHost struct {
 	fail func(argv []string) error // injected failure; may be nil
 
 	namespaces    string // of containerd
+	unlisted      error  // why containerd does not list its images
 	nft, iptables string // their output; empty: not installed
 
 	says    map[string]string // what programs answer, by how their command begins
@@ -267,10 +269,6 @@ func (f *fakeHost) ctr(args []string) ([]byte, error) {
 			}
 			return out.Bytes(), nil
 		}
-		out.WriteString("REF TYPE DIGEST SIZE PLATFORMS LABELS\n")
-		for ref, id := range s.Images {
-			fmt.Fprintf(&out, "%s application/x %s 1.0 MiB linux/amd64 -\n", ref, id)
-		}
 	case "import": // an archive of the tests holds "ref id"
 		data, err := os.ReadFile(args[len(args)-1])
 		if err != nil {
@@ -290,6 +288,13 @@ func (f *fakeHost) listen() {
 	_ = os.Remove(p)
 	if l, err := net.Listen("unix", p); err == nil {
 		f.listeners = append(f.listeners, l)
+		go func() { // until l is closed
+			_ = containerdtest.Serve(l, func(string) (map[string]string, error) {
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				return f.load().Images, f.unlisted
+			})
+		}()
 	}
 }
 
@@ -314,7 +319,7 @@ func (f *fakeHost) ran() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	calls := slices.DeleteFunc(f.calls, func(c string) bool {
-		return strings.HasPrefix(c, "systemctl show") || strings.HasSuffix(c, "images list")
+		return strings.HasPrefix(c, "systemctl show")
 	})
 	f.calls = nil
 	return calls

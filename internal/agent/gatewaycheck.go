@@ -8,7 +8,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// GatewayCheck requests url once and requires status 200. keepalived runs it to decide which gateway holds the address.
+// GatewayCheck requests url once and requires status 200. An apply that changes gateways waits for it; keepalived has a script of its own.
 func GatewayCheck(ctx context.Context, url string, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

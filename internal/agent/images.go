@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/agent/containerd"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
 )
@@ -30,22 +31,17 @@ func (a *Agent) ctr(ctx context.Context, c machine.Config, args ...string) ([]by
 			program = a.path(b.Path)
 		}
 	}
-	return a.run.Run(ctx, nil, append([]string{program, "--address", containerdSocket, "-n", "k8s.io"}, args...)...)
+	return a.run.Run(ctx, nil, append([]string{program, "--address", containerdSocket, "-n", kubernetes}, args...)...)
 }
 
+// kubernetes is containerd's namespace of Kubernetes.
+const kubernetes = "k8s.io"
+
 // knownImages asks containerd for its images and returns their digests by reference.
-func (a *Agent) knownImages(ctx context.Context, c machine.Config) (map[string]string, error) {
-	out, err := a.ctr(ctx, c, "images", "list")
-	if err != nil {
-		return nil, fail.Wrap(kindOr(err, fail.Internal), err, "list container images").At(containerdUnit)
-	}
-	known := map[string]string{}
-	for line := range strings.Lines(string(out)) {
-		if f := strings.Fields(line); len(f) >= 3 && strings.HasPrefix(f[2], "sha256:") {
-			known[f[0]] = f[2]
-		}
-	}
-	return known, nil
+func (a *Agent) knownImages(ctx context.Context) (map[string]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.unitWait)
+	defer cancel()
+	return containerd.Images(ctx, a.path(containerdSocket), kubernetes)
 }
 
 // inStore reports whether containerd's content store holds an image's manifest.
@@ -93,7 +89,7 @@ func (a *Agent) importImages(ctx context.Context, c machine.Config) ([]machine.C
 	if err := a.waitContainerd(ctx); err != nil {
 		return nil, nil, err
 	}
-	known, err := a.knownImages(ctx, c)
+	known, err := a.knownImages(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -148,7 +144,7 @@ func (a *Agent) importImage(ctx context.Context, c machine.Config, img machine.I
 	if _, err := a.ctr(ctx, c, "images", "import", "--label", pinned, a.blobPath(img.Digest)); err != nil {
 		return fail.Wrap(kindOr(err, fail.Internal), err, "import image %s", name).At(blobFile(img.Digest))
 	}
-	known, err := a.knownImages(ctx, c)
+	known, err := a.knownImages(ctx)
 	if err != nil {
 		return err
 	}

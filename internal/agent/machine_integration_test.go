@@ -95,11 +95,16 @@ func (m *realMachine) run(argv ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
+// always returns a configuration that depends on no facts.
+func always(c machine.Config) func(machine.Facts) (machine.Config, error) {
+	return func(machine.Facts) (machine.Config, error) { return c, nil }
+}
+
 // apply applies a configuration and reports how long that took.
 func (m *realMachine) apply(c machine.Config) machine.Report {
 	m.Helper()
 	start := time.Now()
-	r, err := m.d.Apply(m.Context(), m.h, c, remote.ApplyOptions{Blob: func(digest string) (io.ReadCloser, int64, error) {
+	r, err := m.d.Apply(m.Context(), m.h, always(c), remote.ApplyOptions{Blob: func(digest string) (io.ReadCloser, int64, error) {
 		f, err := os.Open(m.bundle.Path(digest))
 		if err != nil {
 			return nil, 0, err
@@ -170,7 +175,7 @@ func (m *realMachine) files() string {
 
 func (m *realMachine) firstRun() {
 	c := m.config()
-	dry, err := m.d.Apply(m.Context(), m.h, c, remote.ApplyOptions{DryRun: true})
+	dry, err := m.d.Apply(m.Context(), m.h, always(c), remote.ApplyOptions{DryRun: true})
 	if err != nil || len(dry.Changes) == 0 || dry.Digest != "" {
 		m.Errorf("dry run %+v: %v", dry, err)
 	}
@@ -266,7 +271,7 @@ func (m *realMachine) changes() {
 func (m *realMachine) failingUnit() {
 	c := m.config()
 	c.Units[2].Content = "[Service]\nType=oneshot\nExecStart=/bin/echo giving up on purpose\nExecStart=/bin/false\n[Install]\nWantedBy=multi-user.target\n"
-	_, err := m.d.Apply(m.Context(), m.h, c, remote.ApplyOptions{})
+	_, err := m.d.Apply(m.Context(), m.h, always(c), remote.ApplyOptions{})
 	if err == nil || !strings.Contains(err.Error(), "app.service") || !strings.Contains(err.Error(), "giving up on purpose") || fail.Waitable(err) {
 		m.Errorf("error %v", err)
 	}
@@ -282,7 +287,7 @@ func (m *realMachine) failingHooks() {
 	noisy := machine.Hook{When: machine.BeforeUpgrade, Name: "noisy", Script: "seq 100000; echo noise", Seconds: 60}
 	for script, want := range map[string]string{"false": "it printed nothing", "echo the disk is full; exit 3": "the disk is full"} {
 		c.Hooks = []machine.Hook{noisy, {When: machine.BeforeUpgrade, Name: "fails", Script: script, Seconds: 60}}
-		_, err := m.d.Apply(m.Context(), m.h, c, remote.ApplyOptions{})
+		_, err := m.d.Apply(m.Context(), m.h, always(c), remote.ApplyOptions{})
 		if err == nil || !strings.Contains(err.Error(), "hook beforeUpgrade fails") || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "noise") {
 			m.Errorf("%s: %v", script, err)
 		}

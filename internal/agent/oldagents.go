@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/naupegos/naupegos/internal/machine"
@@ -15,14 +16,14 @@ import (
 // agentAge is how long a new agent is kept: it may still be in transfer.
 const agentAge = 10 * time.Minute
 
-var agentDirName = regexp.MustCompile(`^[0-9a-f]{64}$`)
+var agentDirName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{64}$`) })
 
 // RemoveOldAgents removes the agents beside self, the path of this program, that no process runs. If self is not in the agents' directory, it removes
 // nothing.
 func (a *Agent) RemoveOldAgents(self string) error {
 	root := a.path(machine.AgentDir)
 	own, err := filepath.Rel(root, self)
-	if err != nil || filepath.Base(own) != "naupegos-agent" || !agentDirName.MatchString(filepath.Dir(own)) {
+	if err != nil || filepath.Base(own) != "naupegos-agent" || !agentDirName().MatchString(filepath.Dir(own)) {
 		return nil
 	}
 	entries, err := os.ReadDir(root)
@@ -31,7 +32,7 @@ func (a *Agent) RemoveOldAgents(self string) error {
 	}
 	var running map[string]bool
 	for _, e := range entries {
-		if !e.IsDir() || e.Name() == filepath.Dir(own) || !agentDirName.MatchString(e.Name()) {
+		if !e.IsDir() || e.Name() == filepath.Dir(own) || !agentDirName().MatchString(e.Name()) {
 			continue
 		}
 		info, err := e.Info()

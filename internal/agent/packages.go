@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/naupegos/naupegos/internal/agent/dpkg"
@@ -18,11 +19,11 @@ func (a *Agent) diffPackages(want []string) ([]string, error) {
 		return nil, nil
 	}
 	status := a.root.Read(host.DpkgStatus)
-	have, provided := dpkg.Installed(status), dpkg.Provided(status)
+	provided := sync.OnceValue(func() map[string]bool { return dpkg.Provided(status) })
 	var out []string
 	for _, p := range want {
 		// Docker's containerd.io is runc, too, and conflicts with the package of that name.
-		if !have[p] && !(provided[p] && (a.isThere("/usr/bin/"+p) || a.isThere("/usr/sbin/"+p))) {
+		if !dpkg.Has(status, p) && !(provided()[p] && (a.isThere("/usr/bin/"+p) || a.isThere("/usr/sbin/"+p))) {
 			out = append(out, p)
 		}
 	}

@@ -12,37 +12,59 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// Settled is fail.NotReady while a program still runs, or does not run, as before its file was written: by programs, files by the names of
-// the programs that kubelet starts by them. A file may be written without any effect on what it starts: once it is older than
-// patience, a program that runs is taken as it is. With former only, what does not run is not told of: it
-// may do so for reasons of its own.
-func (a *Agent) Settled(programs map[string]string, patience time.Duration, former bool) error {
+// Patience is how long a program that has not restarted since its file was written counts as behind: a file may change without any effect on the
+// program that is started by it.
+const Patience = 30 * time.Second
+
+// Settled returns fail.NotReady while one of programs, which another program starts from these files, does not run, or has not restarted since its file
+// was written. Once a file is older than patience, its program is taken as it runs.
+func (a *Agent) Settled(programs map[string]string, patience time.Duration) error {
+	list, err := behind(a, programs, patience, false)
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	return fail.New(fail.NotReady, "%s", strings.Join(list, "; "))
+}
+
+// former lists the programs of running units that still run as before their files were written. A program that does not run is not listed, because it
+// may recover by itself.
+func former(a *Agent, d *diff, units []machine.Unit) ([]string, error) {
+	programs := map[string]string{}
+	for _, s := range d.starts(units) {
+		programs[programOf(s.File)] = s.File
+	}
+	if len(programs) == 0 {
+		return nil, nil
+	}
+	return behind(a, programs, Patience, true)
+}
+
+// behind lists the programs that do not run as their files say, sorted; see Settled and former.
+func behind(a *Agent, programs map[string]string, patience time.Duration, former bool) ([]string, error) {
 	now := time.Now()
 	began, err := a.root.Programs(now)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var behind []string
+	var list []string
 	for name, file := range programs {
 		info, err := os.Stat(a.path(file))
 		if err != nil {
-			return fileError(err, "look at what starts "+name, file)
+			return nil, fileError(err, "look at what starts "+name, file)
 		}
 		switch at, runs := began[name]; {
 		case !runs && former:
 		case !runs:
-			behind = append(behind, name+" does not run")
+			list = append(list, name+" does not run")
 		case at.Before(info.ModTime()) && now.Sub(info.ModTime()) < patience:
-			behind = append(behind, name+" has not been restarted since "+path.Base(file)+" was changed")
+			list = append(list, name+" has not been restarted since "+path.Base(file)+" was changed")
 		}
 	}
-	if len(behind) == 0 {
-		return nil
-	}
-	slices.Sort(behind)
-	return fail.New(fail.NotReady, "%s", strings.Join(behind, "; "))
+	slices.Sort(list)
+	return list, nil
 }
 
 // Pause stops a program as it is (SIGSTOP), says so by paused, and lets it go on when ctx ends, or after longest. A program that does not run is

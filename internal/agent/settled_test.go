@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -17,11 +18,10 @@ func TestSettled(t *testing.T) {
 	f, began := newFakeHost(t), time.Now().Add(-10*time.Second)
 	write(t, f.root+"/manifest", "")
 	programs := map[string]string{"server": "/manifest"}
-	former := false
 	check := func(name string, written time.Time, want string) {
 		t.Helper()
 		testkit.Must(t, os.Chtimes(f.root+"/manifest", written, written))
-		err := f.agent().Settled(programs, time.Minute, former)
+		err := f.agent().Settled(programs, time.Minute)
 		if want == "" && err != nil || want != "" && (fail.KindOf(err) != fail.NotReady || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}
@@ -38,12 +38,30 @@ func TestSettled(t *testing.T) {
 	write(t, f.root+"/manifest", "")
 	f.process(t, 7, "server", began.Add(-time.Hour))
 	check("the change meant nothing to the program's starter", time.Now().Add(-2*time.Minute), "")
+}
 
-	f, former = newFakeHost(t), true
-	write(t, f.root+"/manifest", "")
-	check("nothing runs, and that is not asked", began, "")
+// TestBehind: a dry run without changes reports programs that a running unit has not started again since their files were written.
+func TestBehind(t *testing.T) {
+	const pod = "/etc/app/server.yaml"
+	c := config()
+	c.Files = append(c.Files, machine.File{Path: pod, Mode: 0o600, Content: []byte("one")})
+	c.Units[1].Starts = []machine.Start{{File: pod}}
+	f, began := newFakeHost(t), time.Now().Add(-10*time.Second)
+	putBlobs(t, f)
+	f.apply(t, c)
+	behind := func(written time.Time, want string) {
+		t.Helper()
+		testkit.Must(t, os.Chtimes(f.root+pod, written, written))
+		r, err := f.agent().Apply(t.Context(), c, true)
+		testkit.Must(t, err)
+		if got := strings.Join(r.Behind, "; "); len(r.Changes) > 0 || got != want {
+			t.Errorf("changes %v, behind %q, want %q", r.Changes, got, want)
+		}
+	}
+	behind(began, "") // it does not run, for reasons of its own
 	f.process(t, 7, "server", began)
-	check("the file was changed since, and that is asked", began.Add(time.Second), "server has not been restarted since manifest was changed")
+	behind(began.Add(time.Second), "server has not been restarted since server.yaml was changed")
+	behind(began.Add(-time.Second), "")
 }
 
 // process makes the fake's /proc tell of a process.

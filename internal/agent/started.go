@@ -210,7 +210,7 @@ func (r *restarting) place(s machine.Start) error {
 func (r *restarting) startedAgain(s machine.Start) bool {
 	name := programOf(s.File)
 	_, ran := r.ran[name]
-	return !ran || r.Settled(map[string]string{name: s.File}, r.startWait, false) == nil
+	return !ran || r.Settled(map[string]string{name: s.File}, r.startWait) == nil
 }
 
 func (r *restarting) listens(port int) bool {

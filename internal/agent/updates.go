@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/naupegos/naupegos/internal/agent/bootargs"
 	"github.com/naupegos/naupegos/internal/agent/dpkg"
@@ -222,11 +223,11 @@ func newestKernel(root host.Root, runs string) (newest string) {
 	return newest
 }
 
-var kernelNumbers = regexp.MustCompile(`^[0-9]+([.+~-][0-9]+)*`)
+var kernelNumbers = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9]+([.+~-][0-9]+)*`) })
 
 // kernelVersion parts a kernel's release, 6.1.0-18-cloud-amd64, into its numbers and its flavour.
 func kernelVersion(release string) (numbers []int, flavour string) {
-	version := kernelNumbers.FindString(release)
+	version := kernelNumbers().FindString(release)
 	for _, digits := range strings.FieldsFunc(version, func(r rune) bool { return r < '0' || r > '9' }) {
 		n, _ := strconv.Atoi(digits) // digits
 		numbers = append(numbers, n)

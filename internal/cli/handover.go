@@ -104,8 +104,8 @@ machines, renews certificates and upgrades it. No pod, program or machine is res
      knows the machines by name and would keep new ones out. From then on, approve serving certificates with kubectl
      certificate approve, about once a year for each machine.
   3. On each machine, programs become files of their own, the originals of replaced files are put beside them as
-     NAME.before-naupegos, and the agent is removed with everything that it stored. On gateways it stays, because
-     keepalived uses it as its health check.
+     NAME.before-naupegos, and the agent is removed with everything that it stored. If there are several
+     gateways, it stays on control-plane machines, where it relays the gateways' adverts.
   4. The store forgets the cluster and its keys; its history stays.
 
 With --server, DIR is on your machine and is written before the server begins; this needs the role admin.

@@ -300,7 +300,7 @@ func (a *applying) planControlPlane(balanced []string) {
 		if a.upToDate(s) {
 			if a.o.Mute(s.Name) {
 				a.add(stage.Bootstrap, a.Gate(s.Name, "its etcd member does not answer"))
-			} else if behind := a.o.Machines[s.Name].Behind; behind != "" {
+			} else if behind := a.o.Behind(s.Name); behind != "" && a.Facts.Bootstrapped() {
 				previous = a.chain(stage.RollControlPlane, []*plan.Step{a.Gate(s.Name, "it was changed but not waited for: "+behind)}, previous...)
 			}
 			continue

@@ -178,7 +178,7 @@ func newLab(t *testing.T, doc *v1alpha1.Cluster) *lab {
 // allRun is a control plane that always runs with its newest configuration.
 type allRun struct{}
 
-func (allRun) Settled(context.Context, string, ...string) error { return nil }
+func (allRun) Settled(context.Context, string) error            { return nil }
 func (allRun) WaitEtcd(context.Context) error                   { return nil }
 func (allRun) WaitServer(context.Context, string) error         { return nil }
 func (allRun) Runs(_ context.Context, _ string, _ string) error { return nil }

@@ -137,7 +137,7 @@ func (c *Cluster) releaseSteps(o *observe.Observed, opts ReleaseOptions) ([]*pla
 
 func letGoID(name string) string { return "release/" + name }
 
-// letAgentForget releases one machine to its owner. The agent stays where keepalived, the relay between gateways or the registry inside the cluster runs it; elsewhere it goes.
+// letAgentForget releases one machine to its owner. The agent stays where the relay between gateways or the registry inside the cluster runs it; elsewhere it goes.
 func (c *Cluster) letAgentForget(s wanted.Slot) *plan.Step {
 	args := []string{"release"}
 	step := &plan.Step{
@@ -145,9 +145,9 @@ func (c *Cluster) letAgentForget(s wanted.Slot) *plan.Step {
 		Reason:  "programs, units and files stay and keep running; the agent and its records are removed",
 		Details: []string{"programs become files of their own", "files that Naupegos replaced are restored beside the new ones, as NAME.before-naupegos"},
 	}
-	if s.Role == provider.Gateway || s.IsControlPlane() && wanted.Relayed(c.Doc, c.Known()) || slices.Contains(c.ImageServers(), s.Name) {
+	if s.IsControlPlane() && wanted.Relayed(c.Doc, c.Known()) || slices.Contains(c.ImageServers(), s.Name) {
 		args = append(args, "--keep-agent")
-		step.Reason = "programs, units and files stay and keep running; the agent stays: keepalived, the relay between gateways or the registry inside the cluster runs it"
+		step.Reason = "programs, units and files stay and keep running; the agent stays: the relay between gateways or the registry inside the cluster runs it"
 	}
 	step.Run = func(ctx context.Context, _ plan.Progress) error {
 		if err := c.Facts.SetOf(ctx, memory.Released, s.Name, "true"); err != nil { // from now on the agent's memory does not count

@@ -15,9 +15,10 @@ const (
 	HAProxyPath    = "/etc/haproxy/haproxy.cfg"
 	CAPath         = "/etc/haproxy/kubernetes-ca.crt"
 	KeepalivedPath = "/etc/keepalived/keepalived.conf"
+	CheckPath      = "/etc/keepalived/check-backends" // only root may write it: keepalived runs it as root
 )
 
-//go:embed haproxy.cfg.tmpl keepalived.conf.tmpl
+//go:embed haproxy.cfg.tmpl keepalived.conf.tmpl check-backends.tmpl
 var files embed.FS
 
 // Config renders the gateway layer of self's machine configuration. The packages haproxy and keepalived of the distribution
@@ -34,6 +35,10 @@ func Config(p Params, self Node) (machine.Config, error) {
 	if err != nil {
 		return machine.Config{}, err
 	}
+	check, err := render("check-backends.tmpl", p.view(self))
+	if err != nil {
+		return machine.Config{}, err
+	}
 	return machine.Config{
 		Packages: []string{"haproxy", "keepalived"},
 		Machine:  self.Name,
@@ -44,11 +49,12 @@ func Config(p Params, self Node) (machine.Config, error) {
 		Files: []machine.File{
 			{Path: CAPath, Mode: 0o644, Content: p.CACert},
 			{Path: HAProxyPath, Mode: 0o644, Content: haproxy},
+			{Path: CheckPath, Mode: 0o755, Content: check},
 			{Path: KeepalivedPath, Mode: 0o644, Content: keepalived},
 		},
 		Units: []machine.Unit{
 			{Name: "haproxy.service", DropIns: dropIn(haproxyDropIn), Enabled: true, Active: true, Reload: true, Watches: []string{HAProxyPath, CAPath}},
-			{Name: "keepalived.service", DropIns: dropIn(keepalivedDropIn), Enabled: true, Active: true, Reload: true, Watches: []string{KeepalivedPath}},
+			{Name: "keepalived.service", DropIns: dropIn(keepalivedDropIn), Enabled: true, Active: true, Reload: true, Watches: []string{KeepalivedPath, CheckPath}},
 		},
 	}, nil
 }
@@ -92,12 +98,13 @@ type view struct {
 	StatsPort int
 	Interface string
 	CAPath    string
+	CheckPath string
 	VIPPrefix int
 	Loopback  string
 }
 
 func (p Params) view(self Node) view {
-	v := view{Params: p, Self: self, Bind: "", RouterID: p.routerID(), StatsPort: p.statsPort(), Interface: p.iface(self), CAPath: CAPath, VIPPrefix: 32, Loopback: "127.0.0.1"}
+	v := view{Params: p, Self: self, Bind: "", RouterID: p.routerID(), StatsPort: p.statsPort(), Interface: p.iface(self), CAPath: CAPath, CheckPath: CheckPath, VIPPrefix: 32, Loopback: "127.0.0.1"}
 	if netip.MustParseAddr(p.VIP).Is6() { // checked before
 		v.Bind, v.VIPPrefix, v.Loopback = "[::]", 128, "::1"
 	}

@@ -16,8 +16,7 @@ const testCA = "-----BEGIN CERTIFICATE-----\nTUlJQg==\n-----END CERTIFICATE-----
 func params() Params {
 	return Params{
 		ClusterName: "demo", VIP: "10.77.0.10", Port: 6443, Interface: "eth0", CACert: []byte(testCA),
-		AgentPath: "/usr/local/lib/naupegos/agent/0123abcd/naupegos-agent",
-		Nodes:     []Node{{Name: "demo-gw-1", Address: "10.77.0.2"}, {Name: "demo-gw-2", Address: "10.77.0.3", Interface: "ens3"}},
+		Nodes: []Node{{Name: "demo-gw-1", Address: "10.77.0.2"}, {Name: "demo-gw-2", Address: "10.77.0.3", Interface: "ens3"}},
 		Backends: []Backend{
 			{Name: "demo-cp-1", Address: "10.77.0.11", Port: 6443},
 			{Name: "demo-cp-2", Address: "10.77.0.12", Port: 6443},
@@ -54,7 +53,7 @@ func TestGolden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, path := range []string{HAProxyPath, KeepalivedPath} {
+			for _, path := range []string{HAProxyPath, KeepalivedPath, CheckPath} {
 				testkit.Golden(t, name+"."+filepath.Base(path), content(t, c, path))
 			}
 		})
@@ -116,8 +115,6 @@ func TestBadParams(t *testing.T) {
 		"cluster":       {func(p *Params) { p.ClusterName = "a\n} bad" }, "cluster name"},
 		"port":          {func(p *Params) { p.Port = 0 }, "port 0"},
 		"stats port":    {func(p *Params) { p.StatsPort = 6443 }, "health page"},
-		"agent":         {func(p *Params) { p.AgentPath = "agent; reboot" }, "path of the agent"},
-		"agent unclean": {func(p *Params) { p.AgentPath = "/usr/../tmp/agent" }, "path of the agent"},
 		"no backends":   {func(p *Params) { p.Backends = nil }, "no API servers"},
 		"ca":            {func(p *Params) { p.CACert = []byte("x") }, "not PEM"},
 		"interface":     {func(p *Params) { p.Interface = "eth0 {" }, "interface"},

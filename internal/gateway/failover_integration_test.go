@@ -34,7 +34,7 @@ const vip = "10.77.0.10:6443"
 func newGatewayLab(t *testing.T) *gatewayLab {
 	l := newLab(t)
 	g := &gatewayLab{lab: l, p: params(), backends: map[string]*backend{}, haproxy: map[string]*exec.Cmd{}, keepalived: map[string]*exec.Cmd{}}
-	g.p.CACert, g.p.AgentPath = l.ca.PEM(), l.agent()
+	g.p.CACert = l.ca.PEM()
 	g.p.Nodes = []Node{{Name: "gw1", Address: "10.77.0.2"}, {Name: "gw2", Address: "10.77.0.3"}}
 	g.p.Backends = append(g.p.Backends, Backend{Name: "impostor", Address: "10.77.0.66", Port: 6443})
 	l.machine("client", "10.77.0.99")
@@ -68,9 +68,13 @@ func (g *gatewayLab) start(n Node) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	replace := strings.NewReplacer(CAPath, filepath.Join(dir, "ca.crt"), "/run/naupegos-haproxy.sock", filepath.Join(dir, "haproxy.sock"))
-	for path, name := range map[string]string{CAPath: "ca.crt", HAProxyPath: "haproxy.cfg", KeepalivedPath: "keepalived.conf"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(replace.Replace(string(content(t, c, path)))), 0o644); err != nil {
+	replace := strings.NewReplacer(CAPath, filepath.Join(dir, "ca.crt"), CheckPath, filepath.Join(dir, "check-backends"), "/run/naupegos-haproxy.sock", filepath.Join(dir, "haproxy.sock"))
+	for path, name := range map[string]string{CAPath: "ca.crt", HAProxyPath: "haproxy.cfg", KeepalivedPath: "keepalived.conf", CheckPath: "check-backends"} {
+		mode := os.FileMode(0o644)
+		if path == CheckPath {
+			mode = 0o755
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(replace.Replace(string(content(t, c, path)))), mode); err != nil {
 			t.Fatal(err)
 		}
 	}

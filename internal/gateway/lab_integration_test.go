@@ -24,13 +24,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/naupegos/naupegos/internal/agent"
 	"github.com/naupegos/naupegos/internal/agent/vrrp"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/pki/pkitest"
 )
 
-// TestMain lets the test binary stand in for the agent that keepalived runs.
+// TestMain lets the test binary stand in for the agent that passes adverts on.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "gateway-relay" {
 		var gateways []netip.Addr
@@ -38,13 +37,6 @@ func TestMain(m *testing.M) {
 			gateways = append(gateways, netip.MustParseAddr(a))
 		}
 		if err := vrrp.Relay(context.Background(), gateways); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	if len(os.Args) == 4 && os.Args[1] == "gateway-check" {
-		if err := agent.GatewayCheck(context.Background(), os.Args[3], time.Second); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

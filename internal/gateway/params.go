@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"hash/fnv"
 	"net/netip"
-	"path"
 	"regexp"
+	"sync"
 
 	"github.com/naupegos/naupegos/internal/fail"
 )
@@ -23,7 +23,6 @@ type Params struct {
 	Backends    []Backend // the API servers
 	Fronts      []Front   // ports to forward besides the API
 	Relayed     bool      // the Backends' machines run the unit of Relay
-	AgentPath   string    // absolute path of naupegos-agent, which keepalived runs as its health check; only root may write it
 	CACert      []byte    // PEM: the authority of the API servers' certificates
 	StatsPort   int       // of the health page on 127.0.0.1; 0 means 8404
 }
@@ -75,9 +74,8 @@ func (p Params) routerID() int {
 }
 
 var (
-	label     = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
-	ifname    = regexp.MustCompile(`^[a-zA-Z0-9][-a-zA-Z0-9_.@]{0,14}$`)
-	plainPath = regexp.MustCompile(`^/[-a-zA-Z0-9_./]+$`)
+	label  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`) })
+	ifname = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9][-a-zA-Z0-9_.@]{0,14}$`) })
 )
 
 // check refuses parameters that would not work, or that would change the meaning of the rendered files.
@@ -89,14 +87,12 @@ func (p Params) check(self Node) error {
 	switch {
 	case err != nil:
 		return bad("virtual address %q: %v", p.VIP, err)
-	case !label.MatchString(p.ClusterName):
+	case !label().MatchString(p.ClusterName):
 		return bad("cluster name %q is not a DNS label", p.ClusterName)
 	case p.Port < 1 || p.Port > 65535:
 		return bad("port %d is outside 1 to 65535", p.Port)
 	case p.statsPort() < 1 || p.statsPort() > 65535 || p.statsPort() == p.Port:
 		return bad("port %d for the health page is outside 1 to 65535 or the endpoint's own", p.statsPort())
-	case !plainPath.MatchString(p.AgentPath) || path.Clean(p.AgentPath) != p.AgentPath:
-		return bad("path of the agent %q is not a plain absolute path", p.AgentPath)
 	case len(p.Backends) == 0:
 		return bad("no API servers given")
 	}
@@ -109,7 +105,7 @@ func (p Params) check(self Node) error {
 		if err := checkPeer("gateway", n.Name, n.Address, vip, seen); err != nil {
 			return bad("%v", err)
 		}
-		if !ifname.MatchString(p.iface(n)) {
+		if !ifname().MatchString(p.iface(n)) {
 			return bad("interface %q of gateway %s is not an interface's name", p.iface(n), n.Name)
 		}
 		found = found || n == self
@@ -134,7 +130,7 @@ func (p Params) check(self Node) error {
 }
 
 func (p Params) checkFront(f Front) error {
-	if !label.MatchString(f.Name) || f.Name == "endpoint" || f.Name == "health" || f.Name == "kube-apiserver" {
+	if !label().MatchString(f.Name) || f.Name == "endpoint" || f.Name == "health" || f.Name == "kube-apiserver" {
 		return fmt.Errorf("front name %q is not a DNS label, or taken", f.Name)
 	}
 	if f.Port < 1 || f.Port > 65535 || f.Port == p.Port || f.Port == p.statsPort() {
@@ -156,7 +152,7 @@ func (p Params) checkFront(f Front) error {
 func checkPeer(kind, name, address string, family netip.Addr, seen map[string]bool) error {
 	a, err := netip.ParseAddr(address)
 	switch {
-	case !label.MatchString(name):
+	case !label().MatchString(name):
 		return fmt.Errorf("%s name %q is not a DNS label", kind, name)
 	case err != nil:
 		return fmt.Errorf("address of %s %s: %w", kind, name, err)

@@ -20,7 +20,7 @@ func TestRealValidators(t *testing.T) {
 			if err := os.Mkdir(dir, 0o755); err != nil {
 				t.Fatal(err)
 			}
-			p.CACert, p.AgentPath = l.ca.PEM(), l.agent()
+			p.CACert = l.ca.PEM()
 			for i := range p.Nodes {
 				p.Nodes[i].Interface = "eth0" // keepalived -t looks for it
 			}
@@ -28,13 +28,18 @@ func TestRealValidators(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ca := filepath.Join(dir, "ca.crt")
+			ca, script := filepath.Join(dir, "ca.crt"), filepath.Join(dir, "check-backends")
 			for path, text := range map[string][]byte{
 				ca:                                    p.CACert,
 				filepath.Join(dir, "haproxy.cfg"):     []byte(strings.ReplaceAll(string(content(t, c, HAProxyPath)), CAPath, ca)),
-				filepath.Join(dir, "keepalived.conf"): content(t, c, KeepalivedPath),
+				filepath.Join(dir, "keepalived.conf"): []byte(strings.ReplaceAll(string(content(t, c, KeepalivedPath)), CheckPath, script)),
+				script:                                content(t, c, CheckPath),
 			} {
-				if err := os.WriteFile(path, text, 0o644); err != nil {
+				mode := os.FileMode(0o644)
+				if path == script {
+					mode = 0o755
+				}
+				if err := os.WriteFile(path, text, mode); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -161,7 +161,7 @@ func (w WireGuard) check() error {
 	switch {
 	case err != nil || !network.Addr().Is4() || network != network.Masked():
 		return bad("%q is not an IPv4 network", w.Network)
-	case !label.MatchString(w.ClusterName) || !label.MatchString(w.Gateway):
+	case !label().MatchString(w.ClusterName) || !label().MatchString(w.Gateway):
 		return bad("cluster %q or gateway %q is not a DNS label", w.ClusterName, w.Gateway)
 	case w.Port < 1 || w.Port > 65535:
 		return bad("port %d is outside 1 to 65535", w.Port)
@@ -188,7 +188,7 @@ func (w WireGuard) check() error {
 		seen[p.Address], seen[p.PublicKey] = true, true
 	}
 	for _, p := range w.Peers {
-		if _, err := wgtypes.ParseKey(p.PublicKey); err != nil || !label.MatchString(p.Name) {
+		if _, err := wgtypes.ParseKey(p.PublicKey); err != nil || !label().MatchString(p.Name) {
 			return bad("peer %q has no name that is a DNS label, or no key of 32 bytes in base64", p.Name)
 		}
 	}

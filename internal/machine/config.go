@@ -128,7 +128,10 @@ type Report struct {
 	// Warnings reports deviations that are no errors, such as a kernel module that this kernel does not have.
 	Warnings []string `json:"warnings,omitempty"`
 	Reboot   []string `json:"reboot,omitempty"` // parts of the configuration that take effect when the machine reboots
-	Life              // as it was before any change
+	// Behind reports, after a dry run without changes, the programs that a unit starts by files (Unit.Starts) and that still run as before their files
+	// were written: an earlier run was interrupted before they restarted.
+	Behind []string `json:"behind,omitempty"`
+	Life            // as it was before any change
 }
 
 // Change is one change that the agent made, or would make.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"regexp"
+	"sync"
 	"time"
 	"unicode/utf8"
 )
@@ -47,11 +48,13 @@ func Octal(m fs.FileMode) string {
 
 // sensitive matches secret content, whatever the file's mark: private keys, credentials of a kubeconfig, keys of an encryption configuration,
 // Kubernetes Secrets, passwords in URLs, and values of keys with the names of secrets.
-var sensitive = regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----|AGE-SECRET-KEY-1|` +
-	`\bkind"?\s*:\s*"?(?:EncryptionConfiguration|Secret)\b|` +
-	`(?im:^\s*-?\s*"?(?:client-key-data|private_?key|auth_pass|[a-z_-]*password|[a-z_-]*secret(?:_?key)?|(?:bearer_|access_)?token|presharedkey)"?(?:\s*[:=]\s*|[ \t]+)"?[^\s"{\[]{6,})|` +
-	`[a-z][a-z0-9+.-]*://[^/\s:@]+:[^/\s@]+@`)
+var sensitive = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----|AGE-SECRET-KEY-1|` +
+		`\bkind"?\s*:\s*"?(?:EncryptionConfiguration|Secret)\b|` +
+		`(?im:^\s*-?\s*"?(?:client-key-data|private_?key|auth_pass|[a-z_-]*password|[a-z_-]*secret(?:_?key)?|(?:bearer_|access_)?token|presharedkey)"?(?:\s*[:=]\s*|[ \t]+)"?[^\s"{\[]{6,})|` +
+		`[a-z][a-z0-9+.-]*://[^/\s:@]+:[^/\s@]+@`)
+})
 
 // Sensitive reports whether content looks like it contains a secret. It is the second line of defence behind File.Secret, because a file that was
 // edited on a machine may contain anything.
-func Sensitive(data []byte) bool { return sensitive.Match(data) }
+func Sensitive(data []byte) bool { return sensitive().Match(data) }

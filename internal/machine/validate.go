@@ -9,20 +9,28 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine/items"
 )
 
-const (
-	digestForm  = `^sha256:[0-9a-f]{64}$`
-	ownerForm   = `^[a-z0-9_][a-z0-9_-]*:[a-z0-9_][a-z0-9_-]*$`
-	userForm    = `^[a-z_][a-z0-9_-]{0,30}$`
-	unitForm    = `^([A-Za-z0-9:_.@-]|\\x[0-9a-f]{2})+\.(service|socket|timer|mount|automount|swap|path|target|slice)$`
-	sysctlForm  = `^[a-z0-9_]+([./][A-Za-z0-9_:*-]+)+$`
-	packageForm = `^[a-z0-9][a-z0-9+.-]+$`
-	moduleForm  = `^[A-Za-z0-9_-]+$`
-	refForm     = `^[a-z0-9][a-zA-Z0-9./:_-]*$`
+// form returns a regular expression that is compiled once, when it is needed.
+func form(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
+}
+
+var (
+	digestForm  = form(`^sha256:[0-9a-f]{64}$`)
+	ownerForm   = form(`^[a-z0-9_][a-z0-9_-]*:[a-z0-9_][a-z0-9_-]*$`)
+	userForm    = form(`^[a-z_][a-z0-9_-]{0,30}$`)
+	unitForm    = form(`^([A-Za-z0-9:_.@-]|\\x[0-9a-f]{2})+\.(service|socket|timer|mount|automount|swap|path|target|slice)$`)
+	sysctlForm  = form(`^[a-z0-9_]+([./][A-Za-z0-9_:*-]+)+$`)
+	packageForm = form(`^[a-z0-9][a-z0-9+.-]+$`)
+	moduleForm  = form(`^[A-Za-z0-9_-]+$`)
+	refForm     = form(`^[a-z0-9][a-zA-Z0-9./:_-]*$`)
+	dropInForm  = form(`^[A-Za-z0-9_.@-]+\.conf$`)
+	tableForm   = form(`^(inet|ip|ip6) [A-Za-z][A-Za-z0-9_-]*$`)
 )
 
 // Validate returns all faults of the configuration (fail.Invalid), or nil.
@@ -97,9 +105,9 @@ func (v *validator) err(machine string) error {
 	return fail.Wrap(fail.Invalid, errors.Join(v.faults...), "check the machine configuration").At(machine)
 }
 
-func (v *validator) match(what, form, value string) {
-	if !regexp.MustCompile(form).MatchString(value) {
-		v.add("%s: %q is not of the form %s", what, value, form)
+func (v *validator) match(what string, form func() *regexp.Regexp, value string) {
+	if !form().MatchString(value) {
+		v.add("%s: %q is not of the form %s", what, value, form())
 	}
 }
 
@@ -157,11 +165,11 @@ func (v *validator) units(units []Unit) {
 		v.match("unit", unitForm, u.Name)
 		v.path("unit", UnitPath(u.Name))
 		for _, d := range u.DropIns {
-			v.match("unit "+u.Name+": drop-in", `^[A-Za-z0-9_.@-]+\.conf$`, d.Name)
+			v.match("unit "+u.Name+": drop-in", dropInForm, d.Name)
 			v.path("drop-in", DropInPath(u.Name, d.Name))
 		}
 		if u.Table != "" {
-			v.match("unit "+u.Name+": table", `^(inet|ip|ip6) [A-Za-z][A-Za-z0-9_-]*$`, u.Table)
+			v.match("unit "+u.Name+": table", tableForm, u.Table)
 		}
 		for _, w := range u.Watches {
 			if !path.IsAbs(w) {

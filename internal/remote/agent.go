@@ -7,12 +7,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"io"
 	"os"
 	"path"
-	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -25,27 +22,43 @@ import (
 type agentBinary struct {
 	path string
 	once sync.Once
-	data []byte
 	hex  string
 	err  error
 }
 
-// load reads the binary once.
+// load computes the binary's digest once.
 func (b *agentBinary) load() error {
 	b.once.Do(func() {
 		if b.path == "" {
 			b.err = fail.New(fail.Internal, "the dialer has no path of naupegos-agent")
 			return
 		}
-		data, err := os.ReadFile(b.path)
+		file, err := b.open()
 		if err != nil {
-			b.err = fail.Wrap(fail.NotFound, err, "read naupegos-agent").At(b.path).Do("build it with `make build`; it lies beside naupegos")
+			b.err = err
 			return
 		}
-		sum := sha256.Sum256(data)
-		b.data, b.hex = data, hex.EncodeToString(sum[:])
+		defer func() { _ = file.Close() }() // only read from
+		sum := sha256.New()
+		if _, err := io.Copy(sum, file); err != nil {
+			b.err = b.unreadable(err)
+			return
+		}
+		b.hex = hex.EncodeToString(sum.Sum(nil))
 	})
 	return b.err
+}
+
+func (b *agentBinary) open() (*os.File, error) {
+	file, err := os.Open(b.path)
+	if err != nil {
+		return nil, b.unreadable(err)
+	}
+	return file, nil
+}
+
+func (b *agentBinary) unreadable(err error) error {
+	return fail.Wrap(fail.NotFound, err, "read naupegos-agent").At(b.path).Do("build it with `make build`; it lies beside naupegos")
 }
 
 // AgentPath is where the agent of this Dialer lies on every machine: it is named by its own digest.
@@ -65,6 +78,17 @@ const maxAgentErrors = 16 << 10
 // Agent runs a verb of the agent on h and returns its standard output. The agent is uploaded where it is missing. stdin is
 // called again for each attempt; nil means none. The agent's errors keep their kind and hint.
 func (d *Dialer) Agent(ctx context.Context, h Host, stdin func() io.Reader, args ...string) ([]byte, error) {
+	return d.call(ctx, h, func(out *limitedBuffer) (io.Reader, io.Writer, func()) {
+		if stdin == nil {
+			return nil, out, func() {}
+		}
+		return stdin(), out, func() {}
+	}, args...)
+}
+
+// call runs a verb of the agent for Agent and Apply. talk, called for each attempt, returns what the agent reads, the writer of its output, which passes all
+// of it on to out, and a function that ends the attempt.
+func (d *Dialer) call(ctx context.Context, h Host, talk func(out *limitedBuffer) (io.Reader, io.Writer, func()), args ...string) ([]byte, error) {
 	bin, err := d.AgentPath()
 	if err != nil {
 		return nil, err
@@ -72,13 +96,11 @@ func (d *Dialer) Agent(ctx context.Context, h Host, stdin func() io.Reader, args
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	for try := 0; ; try++ {
-		var in io.Reader
-		if stdin != nil {
-			in = stdin()
-		}
 		out := &limitedBuffer{limit: d.most, full: cancel}
 		stderr := &tailWriter{limit: maxAgentErrors}
-		status, err := d.exec(ctx, h, in, out, stderr, append([]string{bin}, args...))
+		in, to, end := talk(out)
+		status, err := d.exec(ctx, h, in, to, stderr, append([]string{bin}, args...))
+		end()
 		switch {
 		case out.over:
 			return nil, fail.New(fail.Refused, "naupegos-agent %s says more than %d MiB", args[0], d.most>>20).At(h.where()).
@@ -149,6 +171,11 @@ func kindNamed(name string) fail.Kind {
 
 // upload puts the agent in place: written beside, checked by running it, then renamed.
 func (d *Dialer) upload(ctx context.Context, h Host, bin string) error {
+	file, err := d.agent.open()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }() // only read from
 	dir := path.Dir(bin)
 	tmp := path.Join(dir, ".upload-"+rand.Text())
 	steps := []struct {
@@ -156,7 +183,7 @@ func (d *Dialer) upload(ctx context.Context, h Host, bin string) error {
 		argv  []string
 	}{
 		{nil, []string{"mkdir", "-p", "-m", "0755", dir}},
-		{bytes.NewReader(d.agent.data), []string{"dd", "of=" + tmp, "bs=64k", "conv=fsync", "status=none"}},
+		{file, []string{"dd", "of=" + tmp, "bs=64k", "conv=fsync", "status=none"}},
 		{nil, []string{"chmod", "0755", tmp}},
 	}
 	for _, s := range steps {
@@ -294,96 +321,4 @@ func answer(h Host, out []byte, v any) error {
 		return fail.Wrap(fail.Internal, err, "read the agent's answer").At(h.where())
 	}
 	return nil
-}
-
-// Apply makes h match cfg and returns the agent's report. The agent is uploaded where it is missing, and so are blobs as far
-// as o.Blob has them. Where all is there already it takes one round trip.
-func (d *Dialer) Apply(ctx context.Context, h Host, cfg machine.Config, o ApplyOptions) (machine.Report, error) {
-	data, err := json.Marshal(cfg)
-	if err != nil {
-		return machine.Report{}, fail.Wrap(fail.Internal, err, "write the configuration").At(h.where())
-	}
-	args := []string{"apply"}
-	if o.DryRun {
-		args = append(args, "--dry-run")
-	}
-	// The second answer may ask for images whose absence shows only when containerd runs; the third must be the last.
-	var report machine.Report
-	for range 3 {
-		o.progress("applying the machine configuration")
-		out, err := d.Agent(ctx, h, func() io.Reader { return bytes.NewReader(data) }, args...)
-		if err != nil {
-			return machine.Report{}, err
-		}
-		earlier := report.Changes
-		report = machine.Report{}
-		if err := answer(h, out, &report); err != nil {
-			return machine.Report{}, err
-		}
-		report.Changes = append(earlier, report.Changes...)
-		if len(report.Missing) == 0 || o.DryRun || o.Blob == nil {
-			return report, nil
-		}
-		missing, err := askedFor(h, report.Missing, data)
-		if err != nil {
-			return machine.Report{}, err
-		}
-		for i, digest := range missing {
-			o.progress(fmt.Sprintf("uploading blob %d of %d", i+1, len(missing)))
-			if err := d.putBlob(ctx, h, digest, o.Blob); err != nil {
-				return machine.Report{}, err
-			}
-		}
-	}
-	return report, fail.New(fail.Internal, "the machine lacks %d blobs after they were sent", len(report.Missing)).At(h.where())
-}
-
-// digestForm is the form of a blob's digest.
-var digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
-
-// askedFor returns the blobs that a machine asks for, each once. It refuses those that the configuration sent to the machine does not name: root on the
-// machine could ask for any file of this host that way.
-func askedFor(h Host, missing []string, config []byte) ([]string, error) {
-	all := slices.Compact(slices.Sorted(slices.Values(missing)))
-	for _, digest := range all {
-		if !digestForm.MatchString(digest) || !bytes.Contains(config, []byte(`"`+digest+`"`)) {
-			return nil, fail.New(fail.Refused, "naupegos-agent apply asks for %.100q, which its configuration does not name", digest).At(h.where()).
-				Do("look at the machine: its agent is broken, or another program answers in its place")
-		}
-	}
-	return all, nil
-}
-
-func (d *Dialer) putBlob(ctx context.Context, h Host, digest string, open func(string) (io.ReadCloser, int64, error)) error {
-	var (
-		opened []io.Closer
-		size   int64
-		failed error
-	)
-	defer func() {
-		for _, c := range opened {
-			_ = c.Close() // only read from
-		}
-	}()
-	stdin := func() io.Reader {
-		var r io.ReadCloser
-		if r, size, failed = open(digest); failed != nil {
-			return strings.NewReader("")
-		}
-		opened = append(opened, r)
-		return r
-	}
-	first := stdin()
-	if failed != nil {
-		return fail.Wrap(fail.KindOf(failed), failed, "open blob %s", digest)
-	}
-	again := false
-	_, err := d.Agent(ctx, h, func() io.Reader {
-		if again {
-			return stdin()
-		}
-		again = true
-		return first
-	}, "blob", "put", digest, "--size", fmt.Sprint(size))
-	return err
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -28,8 +29,8 @@ case "$1 $2" in
 "pause server") : > "$dir/paused"; echo paused; cat; rm "$dir/paused";;
 "facts ") echo '{"hostname":"m","cpus":2}';;
 "blob put") cat > "$dir/blob"; echo "$3 $4 $5" > "$dir/put";;
-"apply --dry-run") cat > "$dir/cfg"; echo '{"changes":[{"kind":"file","name":"/x","action":"create"}],"missing":["BLOB"]}';;
-"apply ") cat > "$dir/cfg"
+"apply --dry-run") echo '{"hostname":"m","cpus":2}'; cat > "$dir/cfg"; [ -s "$dir/cfg" ] || exit 0; echo '{"changes":[{"kind":"file","name":"/x","action":"create"}],"missing":["BLOB"]}';;
+"apply ") echo '{"hostname":"m","cpus":2}'; cat > "$dir/cfg"; [ -s "$dir/cfg" ] || exit 0
   if [ -e "$dir/fail" ]; then
     echo "some noise" >&2
     echo '{"kind":"conflict","what":"take the lock: busy","where":"/lock","hint":"wait"}' >&2; exit 6
@@ -63,6 +64,53 @@ func newAgentHost(t *testing.T) *agentHost {
 	testkit.Must(t, err)
 	a.dir = strings.Replace(filepath.Dir(bin), machine.AgentDir, a.dirs, 1)
 	return a
+}
+
+// always returns a configuration that depends on no facts.
+func always(c machine.Config) func(machine.Facts) (machine.Config, error) {
+	return func(machine.Facts) (machine.Config, error) { return c, nil }
+}
+
+// TestApplyRendersForFacts: one call of the agent carries the machine's facts, the configuration for them, and the report. A machine for which there is no
+// configuration gets none.
+func TestApplyRendersForFacts(t *testing.T) {
+	a := newAgentHost(t)
+	_, err := a.d.Facts(t.Context(), a.h)
+	testkit.Must(t, err)
+	before := a.Execs.Load()
+	report, err := a.d.Apply(t.Context(), a.h, func(f machine.Facts) (machine.Config, error) {
+		return machine.Config{Machine: fmt.Sprintf("%s with %d processors", f.Hostname, f.CPUs)}, nil
+	}, ApplyOptions{DryRun: true})
+	if err != nil || len(report.Changes) != 1 {
+		t.Errorf("report %+v: %v", report, err)
+	}
+	if n := a.Execs.Load() - before; n != 1 {
+		t.Errorf("%d commands", n)
+	}
+	sent := testkit.Value(os.ReadFile(filepath.Join(a.dir, "cfg")))(t)
+	if !strings.Contains(string(sent), "m with 2 processors") {
+		t.Errorf("sent %s", sent)
+	}
+	unfit := errors.New("two processors are too few")
+	_, err = a.d.Apply(t.Context(), a.h, func(machine.Facts) (machine.Config, error) { return machine.Config{}, unfit }, ApplyOptions{})
+	if err != unfit {
+		t.Errorf("error %v", err)
+	}
+	if sent := testkit.Value(os.ReadFile(filepath.Join(a.dir, "cfg")))(t); len(sent) > 0 {
+		t.Errorf("sent %s", sent)
+	}
+	script := strings.Replace(agentScript, `echo '{"hostname":"m","cpus":2}'; cat`, `echo '{"kind":"refused","what":"look at the machine"}' >&2; exit 4; cat`, -1)
+	testkit.Must(t, os.WriteFile(filepath.Join(a.dir, "naupegos-agent"), []byte(script), 0o755))
+	_, err = a.d.Apply(t.Context(), a.h, func(machine.Facts) (machine.Config, error) {
+		t.Error("rendered without facts")
+		return machine.Config{}, nil
+	}, ApplyOptions{})
+	testkit.Fails(t, err, fail.Refused, "m (", "look at the machine")
+	script = strings.Replace(agentScript, `echo '{"hostname":"m","cpus":2}'; cat`, `cat /dev/zero; cat`, -1)
+	testkit.Must(t, os.WriteFile(filepath.Join(a.dir, "naupegos-agent"), []byte(script), 0o755))
+	a.d.most = 4 << 20
+	_, err = a.d.Apply(t.Context(), a.h, always(machine.Config{}), ApplyOptions{})
+	testkit.Fails(t, err, fail.Refused, "says more than")
 }
 
 func TestAgentIsUploadedOnce(t *testing.T) {
@@ -99,11 +147,11 @@ func TestApplyUploadsBlobs(t *testing.T) {
 			return io.NopCloser(bytes.NewReader(blob)), int64(len(blob)), nil
 		},
 	}
-	report, err := a.d.Apply(t.Context(), a.h, cfg, ApplyOptions{})
+	report, err := a.d.Apply(t.Context(), a.h, always(cfg), ApplyOptions{})
 	if err != nil || !slices.Equal(report.Missing, []string{theBlob}) {
 		t.Fatalf("without blobs: %+v: %v", report, err)
 	}
-	report, err = a.d.Apply(t.Context(), a.h, cfg, o)
+	report, err = a.d.Apply(t.Context(), a.h, always(cfg), o)
 	testkit.Must(t, err)
 	if report.Digest != "sha256:d" || len(report.Changes) != 1 || len(report.Missing) != 0 || !slices.Equal(asked, []string{theBlob}) {
 		t.Errorf("report %+v, asked for %v", report, asked)
@@ -122,7 +170,7 @@ func TestApplyUploadsBlobs(t *testing.T) {
 		t.Errorf("told %q", told)
 	}
 	before := a.Execs.Load()
-	_, err = a.d.Apply(t.Context(), a.h, cfg, o)
+	_, err = a.d.Apply(t.Context(), a.h, always(cfg), o)
 	testkit.Must(t, err)
 	if n := a.Execs.Load() - before; n != 1 {
 		t.Errorf("%d commands where all is there already", n)
@@ -131,7 +179,7 @@ func TestApplyUploadsBlobs(t *testing.T) {
 
 func TestDryRunUploadsNoBlob(t *testing.T) {
 	a := newAgentHost(t)
-	report, err := a.d.Apply(t.Context(), a.h, machine.Config{}, ApplyOptions{DryRun: true, Blob: func(string) (io.ReadCloser, int64, error) {
+	report, err := a.d.Apply(t.Context(), a.h, always(machine.Config{}), ApplyOptions{DryRun: true, Blob: func(string) (io.ReadCloser, int64, error) {
 		t.Error("a blob was asked for")
 		return nil, 0, fs.ErrNotExist
 	}})
@@ -145,7 +193,7 @@ func TestAgentErrorsKeepTheirKind(t *testing.T) {
 	_, err := a.d.Facts(t.Context(), a.h)
 	testkit.Must(t, err)
 	testkit.Must(t, os.WriteFile(filepath.Join(a.dir, "fail"), nil, 0o600))
-	_, err = a.d.Apply(t.Context(), a.h, machine.Config{}, ApplyOptions{})
+	_, err = a.d.Apply(t.Context(), a.h, always(machine.Config{}), ApplyOptions{})
 	if fail.KindOf(err) != fail.Conflict {
 		t.Errorf("kind %v", fail.KindOf(err))
 	}
@@ -153,7 +201,7 @@ func TestAgentErrorsKeepTheirKind(t *testing.T) {
 	_, err = a.d.Agent(t.Context(), a.h, nil, "nonsense")
 	has(t, err, "unknown nonsense", "status 3")
 	testkit.Must(t, os.Remove(filepath.Join(a.dir, "fail")))
-	_, err = a.d.Apply(t.Context(), a.h, machine.Config{Binaries: []machine.Binary{{Digest: theBlob}}}, ApplyOptions{Blob: func(string) (io.ReadCloser, int64, error) {
+	_, err = a.d.Apply(t.Context(), a.h, always(machine.Config{Binaries: []machine.Binary{{Digest: theBlob}}}), ApplyOptions{Blob: func(string) (io.ReadCloser, int64, error) {
 		return nil, 0, errors.New("no such blob")
 	}})
 	has(t, err, "open blob sha256:b", "no such blob")
@@ -246,7 +294,7 @@ func TestMachinesGetTheirBlobsAlone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			testkit.Must(t, os.WriteFile(filepath.Join(a.dir, "wants"), testkit.Value(json.Marshal(machine.Report{Missing: c.wants}))(t), 0o600))
 			var opened []string
-			_, err := a.d.Apply(t.Context(), a.h, cfg, ApplyOptions{Blob: func(digest string) (io.ReadCloser, int64, error) {
+			_, err := a.d.Apply(t.Context(), a.h, always(cfg), ApplyOptions{Blob: func(digest string) (io.ReadCloser, int64, error) {
 				opened = append(opened, digest)
 				return io.NopCloser(strings.NewReader("")), 0, nil
 			}})

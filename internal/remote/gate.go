@@ -22,6 +22,14 @@ func (g *gate) Write(p []byte) (int, error) {
 	return g.w.Write(p)
 }
 
+// copyBuffer is the size of the buffer that waits for a session's output. Many sessions wait at once, so it is smaller than io.Copy's.
+const copyBuffer = 4 << 10
+
+// ReadFrom implements io.ReaderFrom, which a session uses to copy its output.
+func (g *gate) ReadFrom(r io.Reader) (n int64, err error) {
+	return io.CopyBuffer(writerFunc(g.Write), struct{ io.Reader }{r}, make([]byte, copyBuffer))
+}
+
 func (g *gate) shut() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
@@ -37,77 +38,79 @@ const allowSudo = `allow it in sudoers: "USER ALL=(ALL) NOPASSWD: ALL"`
 
 // symptoms lists English messages of sshd, sudo, PAM, shells and file systems, most specific first. Errors quote other messages. Only env, which sets the
 // language, speaks that of the machine: „sudo“: Datei oder Verzeichnis nicht gefunden.
-var symptoms = []symptom{
-	{
-		regexp.MustCompile(`(?i)please log ?in as the (?:user )?["'\x60]?([a-z_][-a-z0-9_.]*)`), fail.Unauthorized,
-		"root may not log in", "set the user MATCH: spec.provider.hosts.user, or user of this machine",
-	},
-	{
-		regexp.MustCompile(`(?i)password has expired|password change required|change your password immediately|password is expired`), fail.Unauthorized,
-		"the password of user USER has expired", "set a new one there (passwd USER), or let it never expire (chage -M -1 USER)",
-	},
-	{
-		regexp.MustCompile(`(?i)account has expired|account validation failure`), fail.Unauthorized,
-		"the account of user USER has expired or is locked", "extend it there: chage -E -1 USER",
-	},
-	{
-		regexp.MustCompile(`(?i)system is booting up|system is going down|going to be shut down`), fail.Unreachable,
-		"the machine is starting up or shutting down and admits only root", "wait, or remove /run/nologin there",
-	},
-	{
-		regexp.MustCompile(`(?i)incorrect password attempt|sorry, try again|incorrect authentication attempt|authentication failed, try again`), fail.Unauthorized,
-		"sudo did not accept the password of user USER", "check sudoPassword",
-	},
-	{
-		regexp.MustCompile(`(?i)password is required|interactive authentication is required|no password was provided|a terminal is required|askpass`), fail.Unauthorized,
-		"sudo requires a password from user USER", "set sudoPassword, or " + allowSudo,
-	},
-	{
-		regexp.MustCompile(`(?i)must have a tty`), fail.Unauthorized,
-		"sudo requires a terminal (requiretty)", `add "Defaults:USER !requiretty" to sudoers there`,
-	},
-	{
-		regexp.MustCompile(`(?i)not in the sudoers file|not allowed to (?:execute|run)|may not run sudo|I'm sorry \S+ I'm afraid`), fail.Unauthorized,
-		"user USER may not use sudo", allowSudo + ", or log in as root",
-	},
-	{
-		regexp.MustCompile(`(?i)(?:^|\n)env: \W{0,3}sudo\W{0,3}: |sudo['’]?: (?:command )?not found|sudo['’]?: no such file|unknown command:? '?sudo`), fail.Refused,
-		"sudo is not installed, and user USER is not root", "install it there (apt-get install sudo), or log in as root",
-	},
-	{
-		regexp.MustCompile(`(?i)env['’]?: (?:command )?not found|unknown command:? '?env`), fail.Refused,
-		"the PATH of user USER lacks /usr/bin", "correct PATH in the user's shell settings there (~/.bashrc, ~/.ssh/environment)",
-	},
-	{
-		regexp.MustCompile(`(?i)effective uid is not 0|must be owned by uid 0|must be setuid root|no new privileges`), fail.Refused,
-		"sudo can't become root", "sudo's file lost its setuid bit, or its file system is mounted nosuid: reinstall sudo there, or log in as root",
-	},
-	{
-		regexp.MustCompile(`(?i)sudoers.*(?:syntax error|parse error|no valid sudoers)|(?:syntax error|parse error).*sudoers`), fail.Refused,
-		"sudo can't read its configuration", "correct it there: visudo -c names the line",
-	},
-	{
-		regexp.MustCompile(`(?i)currently not available|nologin|sftp connections only|only sftp|git shell|restricted shell|: restricted|permission to shell`), fail.Unauthorized,
-		"user USER has no login shell that runs commands", "give the user one there (chsh -s /bin/bash USER), or use another user",
-	},
-	{regexp.MustCompile(`(?i)read-only file system`), fail.Refused, "a file system is read-only", "mount it writable there: Naupegos writes below /etc, /var and " + machine.AgentDir},
-	{
-		regexp.MustCompile(`(?i)no space left|disk quota exceeded`), fail.Refused,
-		"the disk is full", "free space (or inodes) on the file system that holds " + machine.AgentDir,
-	},
-	{
-		regexp.MustCompile(`(?i)exec format error`), fail.Refused,
-		"the agent was built for another processor architecture", "use a machine with this host's architecture",
-	},
-	{
-		regexp.MustCompile(`(?i)cannot allocate memory|resource temporarily unavailable|cannot fork`), fail.Refused,
-		"the machine has no memory or no processes left", "check the processes there",
-	},
-}
+var symptoms = sync.OnceValue(func() []symptom {
+	return []symptom{
+		{
+			regexp.MustCompile(`(?i)please log ?in as the (?:user )?["'\x60]?([a-z_][-a-z0-9_.]*)`), fail.Unauthorized,
+			"root may not log in", "set the user MATCH: spec.provider.hosts.user, or user of this machine",
+		},
+		{
+			regexp.MustCompile(`(?i)password has expired|password change required|change your password immediately|password is expired`), fail.Unauthorized,
+			"the password of user USER has expired", "set a new one there (passwd USER), or let it never expire (chage -M -1 USER)",
+		},
+		{
+			regexp.MustCompile(`(?i)account has expired|account validation failure`), fail.Unauthorized,
+			"the account of user USER has expired or is locked", "extend it there: chage -E -1 USER",
+		},
+		{
+			regexp.MustCompile(`(?i)system is booting up|system is going down|going to be shut down`), fail.Unreachable,
+			"the machine is starting up or shutting down and admits only root", "wait, or remove /run/nologin there",
+		},
+		{
+			regexp.MustCompile(`(?i)incorrect password attempt|sorry, try again|incorrect authentication attempt|authentication failed, try again`), fail.Unauthorized,
+			"sudo did not accept the password of user USER", "check sudoPassword",
+		},
+		{
+			regexp.MustCompile(`(?i)password is required|interactive authentication is required|no password was provided|a terminal is required|askpass`), fail.Unauthorized,
+			"sudo requires a password from user USER", "set sudoPassword, or " + allowSudo,
+		},
+		{
+			regexp.MustCompile(`(?i)must have a tty`), fail.Unauthorized,
+			"sudo requires a terminal (requiretty)", `add "Defaults:USER !requiretty" to sudoers there`,
+		},
+		{
+			regexp.MustCompile(`(?i)not in the sudoers file|not allowed to (?:execute|run)|may not run sudo|I'm sorry \S+ I'm afraid`), fail.Unauthorized,
+			"user USER may not use sudo", allowSudo + ", or log in as root",
+		},
+		{
+			regexp.MustCompile(`(?i)(?:^|\n)env: \W{0,3}sudo\W{0,3}: |sudo['’]?: (?:command )?not found|sudo['’]?: no such file|unknown command:? '?sudo`), fail.Refused,
+			"sudo is not installed, and user USER is not root", "install it there (apt-get install sudo), or log in as root",
+		},
+		{
+			regexp.MustCompile(`(?i)env['’]?: (?:command )?not found|unknown command:? '?env`), fail.Refused,
+			"the PATH of user USER lacks /usr/bin", "correct PATH in the user's shell settings there (~/.bashrc, ~/.ssh/environment)",
+		},
+		{
+			regexp.MustCompile(`(?i)effective uid is not 0|must be owned by uid 0|must be setuid root|no new privileges`), fail.Refused,
+			"sudo can't become root", "sudo's file lost its setuid bit, or its file system is mounted nosuid: reinstall sudo there, or log in as root",
+		},
+		{
+			regexp.MustCompile(`(?i)sudoers.*(?:syntax error|parse error|no valid sudoers)|(?:syntax error|parse error).*sudoers`), fail.Refused,
+			"sudo can't read its configuration", "correct it there: visudo -c names the line",
+		},
+		{
+			regexp.MustCompile(`(?i)currently not available|nologin|sftp connections only|only sftp|git shell|restricted shell|: restricted|permission to shell`), fail.Unauthorized,
+			"user USER has no login shell that runs commands", "give the user one there (chsh -s /bin/bash USER), or use another user",
+		},
+		{regexp.MustCompile(`(?i)read-only file system`), fail.Refused, "a file system is read-only", "mount it writable there: Naupegos writes below /etc, /var and " + machine.AgentDir},
+		{
+			regexp.MustCompile(`(?i)no space left|disk quota exceeded`), fail.Refused,
+			"the disk is full", "free space (or inodes) on the file system that holds " + machine.AgentDir,
+		},
+		{
+			regexp.MustCompile(`(?i)exec format error`), fail.Refused,
+			"the agent was built for another processor architecture", "use a machine with this host's architecture",
+		},
+		{
+			regexp.MustCompile(`(?i)cannot allocate memory|resource temporarily unavailable|cannot fork`), fail.Refused,
+			"the machine has no memory or no processes left", "check the processes there",
+		},
+	}
+})
 
 // diagnose returns the symptom that matches a machine's output, or nil.
 func diagnose(h Host, said string) *symptom {
-	for _, s := range symptoms {
+	for _, s := range symptoms() {
 		m := s.says.FindStringSubmatch(said)
 		if m == nil {
 			continue

@@ -2,7 +2,6 @@ package remote
 
 import (
 	"context"
-	"io"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -41,17 +40,4 @@ func (o Options) withDefaults() Options {
 		o.Sessions = 8
 	}
 	return o
-}
-
-// ApplyOptions tunes Dialer.Apply.
-type ApplyOptions struct {
-	DryRun   bool                                              // report what would change, change nothing
-	Blob     func(digest string) (io.ReadCloser, int64, error) // opens a blob that the machine lacks, with its size; nil: missing blobs are only reported
-	Progress func(status string)                               // receives status messages; may be nil
-}
-
-func (o ApplyOptions) progress(status string) {
-	if o.Progress != nil {
-		o.Progress(status)
-	}
 }

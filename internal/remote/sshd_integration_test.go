@@ -128,13 +128,13 @@ func TestRealAgent(t *testing.T) {
 		t.Errorf("facts %+v", f)
 	}
 	start = time.Now()
-	report, err := d.Apply(t.Context(), h, machine.Config{Machine: "m"}, ApplyOptions{DryRun: true})
+	report, err := d.Apply(t.Context(), h, always(machine.Config{Machine: "m"}), ApplyOptions{DryRun: true})
 	testkit.Must(t, err)
 	t.Logf("again: %s", time.Since(start))
 	if report.Digest == "" || len(report.Changes) > 0 {
 		t.Errorf("report %+v", report)
 	}
-	_, err = d.Apply(t.Context(), h, machine.Config{Files: []machine.File{{Path: "x"}}}, ApplyOptions{DryRun: true})
+	_, err = d.Apply(t.Context(), h, always(machine.Config{Files: []machine.File{{Path: "x"}}}), ApplyOptions{DryRun: true})
 	if fail.KindOf(err) != fail.Invalid {
 		t.Errorf("error %v", err)
 	}

@@ -157,15 +157,18 @@ func reachable(t *testing.T, srv *sshtest.Server, address string, port int) {
 func (g *given) says(name, command string) string {
 	const began = "echo naupegos:began; " // the first output of remote's wrapped commands
 	_, verb, agent := strings.Cut(command, "/naupegos-agent ")
+	facts := "echo '" + string(testkit.Value(json.Marshal(machine.Facts{
+		Hostname: name, OS: "debian 12", CgroupVersion: 2, Systemd: true, Dpkg: true, Interface: "eth0",
+	}))(g.t)) + "'"
 	answer := func(v any) string {
 		raw := testkit.Value(json.Marshal(v))(g.t)
-		return began + "cat > /dev/null; echo '" + string(raw) + "'"
+		return began + facts + "; cat > /dev/null; echo '" + string(raw) + "'"
 	}
 	switch {
 	case command == "true":
 		return command
 	case agent && verb == "facts":
-		return answer(machine.Facts{Hostname: name, OS: "debian 12", CgroupVersion: 2, Systemd: true, Dpkg: true, Interface: "eth0"})
+		return began + facts
 	case agent && verb == "apply --dry-run":
 		var r machine.Report
 		if _, err := os.Stat(g.made + name); err != nil {
@@ -173,7 +176,7 @@ func (g *given) says(name, command string) string {
 		}
 		return answer(r)
 	case agent && verb == "apply":
-		return began + "cat > /dev/null; cat '" + g.hold + "'; touch '" + g.made + name + "'; " + strings.TrimPrefix(answer(machine.Report{Digest: "made"}), began)
+		return strings.Replace(answer(machine.Report{Digest: "made"}), "cat > /dev/null; ", "cat > /dev/null; cat '"+g.hold+"'; touch '"+g.made+name+"'; ", 1)
 	}
 	return began + "echo this machine does nothing >&2; exit 3"
 }

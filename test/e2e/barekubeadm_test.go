@@ -160,10 +160,12 @@ func (c *somebodys) prepare(t *testing.T, role string, names ...string) (facts m
 	t.Helper()
 	for _, name := range names {
 		h := c.host(name)
-		facts = testkit.Value(c.dialer.Facts(t.Context(), h))(t)
-		cfg := testkit.Value(c.params.Runtime(layout.Node{Name: name, Address: h.Address, Facts: facts}, role))(t)
-		cfg.Machine = name
-		_, err := c.dialer.Apply(t.Context(), h, cfg, remote.ApplyOptions{Blob: func(digest string) (io.ReadCloser, int64, error) {
+		_, err := c.dialer.Apply(t.Context(), h, func(f machine.Facts) (machine.Config, error) {
+			facts = f
+			cfg, err := c.params.Runtime(layout.Node{Name: name, Address: h.Address, Facts: facts}, role)
+			cfg.Machine = name
+			return cfg, err
+		}, remote.ApplyOptions{Blob: func(digest string) (io.ReadCloser, int64, error) {
 			file, err := os.Open(c.b.Path(digest))
 			if err != nil {
 				return nil, 0, err

@@ -237,7 +237,10 @@ func scaleTo(to size) func(*testing.T, *rig, *load) {
 			to.extra, to.pool = r.size.extra, r.size.pool
 		}
 		to.kubernetes = r.size.kubernetes
-		from, m := r.size, l.mark()
+		from, m, limit := r.size, l.mark(), gentle
+		if from.controlPlanes == 1 { // its only API server restarts
+			limit = harsh
+		}
 		r.document(to)
 		var res result
 		done := make(chan struct{})
@@ -250,7 +253,7 @@ func scaleTo(to size) func(*testing.T, *rig, *load) {
 		if res.code != 0 {
 			t.Fatal(res)
 		}
-		l.suffered(t, fmt.Sprintf("scale control plane %d → %d, workers %d → %d", from.controlPlanes, to.controlPlanes, from.workers, to.workers), m, gentle)
+		l.suffered(t, fmt.Sprintf("scale control plane %d → %d, workers %d → %d", from.controlPlanes, to.controlPlanes, from.workers, to.workers), m, limit)
 		r.healthy()
 		l.verify(t)
 	}

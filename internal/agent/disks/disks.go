@@ -62,11 +62,11 @@ func left(name string, read func(string) string) bool {
 	if area := strings.TrimLeft(strings.TrimPrefix(name, "mmcblk"), "0123456789"); strings.HasPrefix(name, "mmcblk") && area != "" {
 		return true // boot0, rpmb, gp1: further areas of the same chip
 	}
-	return read("hidden") == "1" || hiddenPath.MatchString(name)
+	return read("hidden") == "1" || hiddenPath().MatchString(name)
 }
 
 // hiddenPath matches the name of a hidden path to an NVMe namespace. Kernels before 4.15 lack the attribute.
-var hiddenPath = regexp.MustCompile(`^nvme\d+c\d+n\d+$`)
+var hiddenPath = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^nvme\d+c\d+n\d+$`) })
 
 // describe returns the kernel's data about a block device, or false if it is not a disk.
 func describe(root host.Root, name string) (facts.Disk, bool) {
@@ -140,10 +140,10 @@ func page80(data []byte) string {
 }
 
 // onNetwork matches the place of SCSI disks behind a port of Fibre Channel, or a session of iSCSI.
-var onNetwork = regexp.MustCompile(`/(rport-|session\d)`)
+var onNetwork = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`/(rport-|session\d)`) })
 
 func diskType(root host.Root, name, where string) string {
-	switch found := onNetwork.FindStringSubmatch(where); {
+	switch found := onNetwork().FindStringSubmatch(where); {
 	case strings.HasPrefix(name, "nvme") && overFabric(root, name):
 		return facts.DiskNVMeoF
 	case found == nil:

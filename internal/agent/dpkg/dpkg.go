@@ -19,6 +19,28 @@ func Installed(status string) map[string]bool {
 	return have
 }
 
+// Has reports whether a package is installed. It reads only that package's part of dpkg's database, which may have thousands.
+func Has(status, name string) bool {
+	begin := "Package: " + name + "\n"
+	for rest := status; ; {
+		at := strings.Index(rest, begin)
+		if at < 0 {
+			return false
+		}
+		from := 0
+		if blank := strings.LastIndex(rest[:at], "\n\n"); blank >= 0 {
+			from = blank + 2
+		}
+		paragraph, after, _ := strings.Cut(rest[from:], "\n\n")
+		for s := range stanzas(paragraph) {
+			if s.name == name && s.installed {
+				return true
+			}
+		}
+		rest = after // the package for another architecture
+	}
+}
+
 // Provided returns the packages that installed ones of other names stand for.
 func Provided(status string) map[string]bool {
 	out := map[string]bool{}

@@ -35,6 +35,12 @@ func (r Root) Read(p string) string {
 	return strings.TrimSpace(string(data))
 }
 
+// holds reports whether a file is there and not empty.
+func (r Root) holds(p string) bool {
+	info, err := os.Stat(r.Path(p))
+	return err == nil && info.Size() > 0
+}
+
 // IsDir reports whether a directory lies at a real path. A link to one does not count.
 func IsDir(real string) bool {
 	info, err := os.Lstat(real)
@@ -64,7 +70,7 @@ func (r Root) Facts() (machine.Facts, error) {
 		CPUs:          runtime.NumCPU(),
 		CgroupVersion: r.cgroupVersion(),
 		Systemd:       IsDir(r.Path("/run/systemd/system")),
-		Dpkg:          r.Read(DpkgStatus) != "",
+		Dpkg:          r.holds(DpkgStatus),
 		AppArmor:      r.Read("/sys/module/apparmor/parameters/enabled") == "Y" && IsDir(r.Path("/sys/kernel/security/apparmor")),
 		SysResource:   hasCapability(r.Read("/proc/self/status"), unix.CAP_SYS_RESOURCE),
 		Container:     r.Read("/run/systemd/container") != "",

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // packetFilter returns the service that loads rules at boot which drop packets to the machine unless a rule accepts them; or nothing.
@@ -12,10 +13,10 @@ func (r Root) packetFilter() string {
 		service string
 		drops   func() bool
 	}{
-		{"nftables", func() bool { return nftDrops(r.nftRules("/etc/nftables.conf", map[string]bool{}), nftInput) }},
+		{"nftables", func() bool { return nftDrops(r.nftRules("/etc/nftables.conf", map[string]bool{}), nftInput()) }},
 		{"netfilter-persistent", func() bool { return iptablesDrop(r.Read("/etc/iptables/rules.v4")) }},
-		{"shorewall", func() bool { return shorewallDrops.MatchString(r.Read("/etc/shorewall/policy")) }},
-		{"ferm", func() bool { return fermDrops.MatchString(r.Read("/etc/ferm/ferm.conf")) }},
+		{"shorewall", func() bool { return shorewallDrops().MatchString(r.Read("/etc/shorewall/policy")) }},
+		{"ferm", func() bool { return fermDrops().MatchString(r.Read("/etc/ferm/ferm.conf")) }},
 	} {
 		if r.enabled(f.service+".service") && f.drops() {
 			return f.service
@@ -27,9 +28,9 @@ func (r Root) packetFilter() string {
 // ForwardDrops returns the file of a service that loads rules at boot which drop forwarded packets unless a rule accepts them; or nothing.
 func (r Root) ForwardDrops() string {
 	switch {
-	case r.enabled("nftables.service") && nftDrops(r.nftRules("/etc/nftables.conf", map[string]bool{}), nftForward):
+	case r.enabled("nftables.service") && nftDrops(r.nftRules("/etc/nftables.conf", map[string]bool{}), nftForward()):
 		return "/etc/nftables.conf"
-	case r.enabled("netfilter-persistent.service") && forwardPolicy.MatchString(r.Read("/etc/iptables/rules.v4")):
+	case r.enabled("netfilter-persistent.service") && forwardPolicy().MatchString(r.Read("/etc/iptables/rules.v4")):
 		return "/etc/iptables/rules.v4"
 	}
 	return ""
@@ -43,24 +44,30 @@ func (r Root) enabled(unit string) bool {
 
 var (
 	// shorewallDrops matches a policy from another zone than the firewall's own.
-	shorewallDrops = regexp.MustCompile(`(?m)^[ \t]*(?:[a-eg-z]|f[a-vx-z])\S*[ \t]+\S+[ \t]+(?:DROP|REJECT|BLACKLIST)\b`)
-	fermDrops      = regexp.MustCompile(`(?m)^[^#\n]*\bINPUT\b[^#}]*\bpolicy[ \t]+DROP\b`)
-	iptablesPolicy = regexp.MustCompile(`(?m)^:INPUT[ \t]+DROP\b`)
-	iptablesRule   = regexp.MustCompile(`(?m)^-A INPUT .*$`)
-	iptablesLast   = regexp.MustCompile(`^-A INPUT(?: -m comment --comment (?:"[^"]*"|\S+))? -j (?:DROP|REJECT)\b`)
-	nftInclude     = regexp.MustCompile(`(?m)^[ \t]*include[ \t]+"([^"\n]+)"`)
-	nftComment     = regexp.MustCompile(`#[^\n]*`)
-	nftInput       = regexp.MustCompile(`\bhook[ \t]+input\b`)
-	nftForward     = regexp.MustCompile(`\bhook[ \t]+forward\b`)
-	forwardPolicy  = regexp.MustCompile(`(?m)^:FORWARD[ \t]+DROP\b`)
-	nftPolicy      = regexp.MustCompile(`\bpolicy[ \t]+drop\b`)
-	nftLast        = regexp.MustCompile(`^(?:counter(?: packets \d+ bytes \d+)?\s+|log\s+(?:prefix\s+"[^"]*"\s+)?)*(?:drop|reject(?: with .*)?)$`)
+	shorewallDrops = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?m)^[ \t]*(?:[a-eg-z]|f[a-vx-z])\S*[ \t]+\S+[ \t]+(?:DROP|REJECT|BLACKLIST)\b`)
+	})
+	fermDrops      = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^[^#\n]*\bINPUT\b[^#}]*\bpolicy[ \t]+DROP\b`) })
+	iptablesPolicy = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^:INPUT[ \t]+DROP\b`) })
+	iptablesRule   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^-A INPUT .*$`) })
+	iptablesLast   = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^-A INPUT(?: -m comment --comment (?:"[^"]*"|\S+))? -j (?:DROP|REJECT)\b`)
+	})
+	nftInclude    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^[ \t]*include[ \t]+"([^"\n]+)"`) })
+	nftComment    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`#[^\n]*`) })
+	nftInput      = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\bhook[ \t]+input\b`) })
+	nftForward    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\bhook[ \t]+forward\b`) })
+	forwardPolicy = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^:FORWARD[ \t]+DROP\b`) })
+	nftPolicy     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\bpolicy[ \t]+drop\b`) })
+	nftLast       = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(?:counter(?: packets \d+ bytes \d+)?\s+|log\s+(?:prefix\s+"[^"]*"\s+)?)*(?:drop|reject(?: with .*)?)$`)
+	})
 )
 
 // iptablesDrop reports whether saved rules drop packets that no rule of INPUT accepts: by the policy, or by the last rule.
 func iptablesDrop(text string) bool {
-	rules := iptablesRule.FindAllString(text, -1)
-	return iptablesPolicy.MatchString(text) || len(rules) > 0 && iptablesLast.MatchString(rules[len(rules)-1])
+	rules := iptablesRule().FindAllString(text, -1)
+	return iptablesPolicy().MatchString(text) || len(rules) > 0 && iptablesLast().MatchString(rules[len(rules)-1])
 }
 
 // nftRules reads a file of nftables with the files that it includes, each once: files may include each other.
@@ -69,8 +76,8 @@ func (r Root) nftRules(file string, read map[string]bool) string {
 		return ""
 	}
 	read[file] = true
-	text := nftComment.ReplaceAllString(r.Read(file), "")
-	for _, m := range nftInclude.FindAllStringSubmatch(text, -1) {
+	text := nftComment().ReplaceAllString(r.Read(file), "")
+	for _, m := range nftInclude().FindAllStringSubmatch(text, -1) {
 		pattern := m[1]
 		if !filepath.IsAbs(pattern) {
 			pattern = filepath.Join("/etc", pattern)
@@ -99,7 +106,7 @@ func nftDrops(text string, hook *regexp.Regexp) bool {
 				last = rule
 			}
 		}
-		if nftPolicy.MatchString(chain) || nftLast.MatchString(last) {
+		if nftPolicy().MatchString(chain) || nftLast().MatchString(last) {
 			return true
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
@@ -91,7 +92,9 @@ type Server struct {
 func New(o Options) *Server { return &Server{o: o, index: cache{file: o.Index}} }
 
 // resource is the path of a manifest, a blob or the list of tags.
-var resource = regexp.MustCompile(`^/v2/([a-zA-Z0-9._:/-]+)/(manifests|blobs|tags)/([a-zA-Z0-9._:-]+)$`)
+var resource = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^/v2/([a-zA-Z0-9._:/-]+)/(manifests|blobs|tags)/([a-zA-Z0-9._:-]+)$`)
+})
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -108,7 +111,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusOK, struct{}{})
 		return
 	}
-	m := resource.FindStringSubmatch(r.URL.Path)
+	m := resource().FindStringSubmatch(r.URL.Path)
 	if m == nil {
 		refuse(w, http.StatusNotFound, "NOT_FOUND", "no such resource")
 		return
@@ -154,12 +157,12 @@ func (s *Server) tags(w http.ResponseWriter, name string, images []Image) {
 	writeJSON(w, http.StatusOK, map[string]any{"name": name, "tags": slices.Compact(tags)})
 }
 
-var digestText = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+var digestText = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^sha256:[0-9a-f]{64}$`) })
 
 // content sends a file of one of the images.
 func (s *Server) content(w http.ResponseWriter, r *http.Request, images []Image, manifest bool, ref string) {
 	digest := ref
-	if manifest && !digestText.MatchString(ref) {
+	if manifest && !digestText().MatchString(ref) {
 		i := slices.IndexFunc(images, func(i Image) bool { return i.Tag == ref })
 		if i < 0 {
 			refuse(w, http.StatusNotFound, "MANIFEST_UNKNOWN", "no image with this tag")
@@ -192,7 +195,7 @@ func (s *Server) content(w http.ResponseWriter, r *http.Request, images []Image,
 
 // open opens a file by digest.
 func (s *Server) open(digest string) (*os.File, error) {
-	if !digestText.MatchString(digest) {
+	if !digestText().MatchString(digest) {
 		return nil, errors.New("not a digest")
 	}
 	var errs []error

@@ -137,7 +137,7 @@ func ask(ctx context.Context, client *http.Client, address, authorization string
 	return resp.StatusCode, resp.Header.Values("WWW-Authenticate"), nil
 }
 
-var parameter = regexp.MustCompile(`([a-z]+)="([^"]*)"`)
+var parameter = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`([a-z]+)="([^"]*)"`) })
 
 // tokenAddress returns the address of the token server that the first challenge for a token names; nil if it names none. asked is false without
 // such a challenge.
@@ -148,7 +148,7 @@ func tokenAddress(challenges []string) (address *url.URL, asked bool) {
 			continue
 		}
 		values := map[string]string{}
-		for _, m := range parameter.FindAllStringSubmatch(rest, -1) {
+		for _, m := range parameter().FindAllStringSubmatch(rest, -1) {
 			values[m[1]] = m[2]
 		}
 		u, err := url.Parse(values["realm"])

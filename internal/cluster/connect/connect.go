@@ -3,7 +3,8 @@ package connect
 
 import (
 	"context"
-	"sort"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/naupegos/naupegos/internal/cluster/env"
@@ -27,8 +28,9 @@ const APIPort = layout.APIServerPort
 
 // Addresses returns the wanted machines with a known address, by name.
 func (c *Conn) Addresses(ctx context.Context) ([]provider.Machine, error) {
-	var ms []provider.Machine
-	for _, s := range c.Known() {
+	known := c.Known()
+	ms := make([]provider.Machine, 0, len(known))
+	for _, s := range known {
 		m, err := c.Prov.Machine(ctx, s.Name)
 		if err != nil && fail.KindOf(err) != fail.NotFound {
 			return nil, err
@@ -37,7 +39,7 @@ func (c *Conn) Addresses(ctx context.Context) ([]provider.Machine, error) {
 			ms = append(ms, m)
 		}
 	}
-	sort.Slice(ms, func(i, j int) bool { return ms[i].Name < ms[j].Name })
+	slices.SortFunc(ms, func(a, b provider.Machine) int { return strings.Compare(a.Name, b.Name) })
 	return ms, nil
 }
 

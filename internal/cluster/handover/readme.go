@@ -42,10 +42,10 @@ func (r Readme) Render(files map[string][]byte) ([]byte, error) {
 	// Further data for the template.
 	all := struct {
 		Readme
-		Clients  []string
-		Gateways bool
-		Key      bool
-		Clouds   string // name of the cloud in clouds.yaml; empty: there is none
+		Clients []string
+		Relayed bool
+		Key     bool
+		Clouds  string // name of the cloud in clouds.yaml; empty: there is none
 	}{Readme: r, Key: files[KeyFile] != nil}
 	var err error
 	if all.Clouds, err = cloudName(files[CloudsFile]); err != nil {
@@ -56,7 +56,7 @@ func (r Readme) Render(files map[string][]byte) ([]byte, error) {
 			all.Clients = append(all.Clients, rest)
 		}
 	}
-	all.Gateways = slices.ContainsFunc(r.Machines, func(m provider.Machine) bool { return m.Role == provider.Gateway })
+	all.Relayed = len(slices.DeleteFunc(slices.Clone(r.Machines), func(m provider.Machine) bool { return m.Role != provider.Gateway })) > 1
 	t, err := template.New("handover").Funcs(template.FuncMap{"join": strings.Join, "day": day}).Parse(readmeTemplate)
 	if err != nil {
 		return nil, fail.Wrap(fail.Internal, err, "read the handover's template")

@@ -8,6 +8,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/filter"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/render"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
@@ -18,31 +19,49 @@ import (
 
 // Configure configures one machine, or with dryRun asks its agent for the changes.
 func (c *Observer) Configure(ctx context.Context, s wanted.Slot, dryRun bool, p plan.Progress) (machine.Report, error) {
+	return c.configure(ctx, c.Renderer, make(chan struct{}, 1), s, dryRun, p)
+}
+
+// configure renders with r, while rendering has room.
+func (c *Observer) configure(ctx context.Context, r *render.Renderer, rendering chan struct{}, s wanted.Slot, dryRun bool, p plan.Progress) (machine.Report, error) {
 	h, err := c.Host(ctx, s.Name)
 	if err != nil {
 		return machine.Report{}, err
 	}
 	status(p, "asking %s what it is", s.Name)
-	facts, err := c.examine(ctx, s)
-	if err != nil {
-		return machine.Report{}, err
-	}
-	if err := c.RememberFacts(ctx, s, facts); err != nil {
-		return machine.Report{}, err
-	}
-	cfg, err := c.Config(ctx, s, facts)
-	if err != nil {
-		return machine.Report{}, err
-	}
-	if !dryRun {
-		if err := c.RememberHost(ctx, s.Name); err != nil {
-			return machine.Report{}, err
+	answered := false
+	report, err := c.Dialer.Apply(ctx, h, func(f machine.Facts) (machine.Config, error) {
+		answered = true
+		select {
+		case rendering <- struct{}{}:
+			defer func() { <-rendering }()
+		case <-ctx.Done():
+			return machine.Config{}, fail.Wrap(fail.KindOf(ctx.Err()), ctx.Err(), "render the configuration").At(s.Name)
 		}
-	}
-	return c.Dialer.Apply(ctx, h, cfg, remote.ApplyOptions{
+		return c.configFor(ctx, r, s, f, dryRun)
+	}, remote.ApplyOptions{
 		DryRun: dryRun, Blob: c.OpenBlob,
 		Progress: func(text string) { status(p, "%s", text) },
 	})
+	if err != nil && !answered {
+		err = c.NeverReached(s, err)
+	}
+	return report, err
+}
+
+// configFor returns the configuration of a machine that has just reported its facts, after it has checked and stored them.
+func (c *Observer) configFor(ctx context.Context, r *render.Renderer, s wanted.Slot, f machine.Facts, dryRun bool) (machine.Config, error) {
+	if err := c.fit(s, f); err != nil {
+		return machine.Config{}, err
+	}
+	if err := c.RememberFacts(ctx, s, f); err != nil {
+		return machine.Config{}, err
+	}
+	cfg, err := r.Config(ctx, s, f)
+	if err != nil || dryRun {
+		return cfg, err
+	}
+	return cfg, c.RememberHost(ctx, s.Name)
 }
 
 // RememberFacts stores the facts of a machine that the whole cluster depends on.

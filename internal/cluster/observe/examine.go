@@ -26,9 +26,12 @@ func (c *Observer) CheckFacts(s wanted.Slot, f machine.Facts) error {
 	if c.Doc.Spec.Kubernetes.CNI == layout.CNIFlannel {
 		subject.Network = path.Base(layout.FlannelConflistPath)
 	}
-	for _, m := range c.Doc.Machines() {
-		if m.Name == s.Name && m.Host != nil {
-			subject.Address = m.Host.Address
+	if given := c.Doc.Spec.Provider.Hosts; given != nil {
+		for _, h := range given.Machines {
+			if h.Name != s.Name {
+				continue
+			}
+			subject.Address = h.Address
 			if e := c.Doc.Spec.Endpoint; e.Kind == v1alpha1.EndpointGateways {
 				subject.VIP = e.VIP
 			}
@@ -90,10 +93,15 @@ func (c *Observer) examine(ctx context.Context, s wanted.Slot) (machine.Facts, e
 	if err != nil {
 		return f, c.NeverReached(s, err)
 	}
+	return f, c.fit(s, f)
+}
+
+// fit refuses a machine that can't fill its role.
+func (c *Observer) fit(s wanted.Slot, f machine.Facts) error {
 	if err := c.CheckFacts(s, f); err != nil {
-		return f, &unfitError{err}
+		return &unfitError{err}
 	}
-	return f, nil
+	return nil
 }
 
 // UnreadyError is why a host that was never in use can't be used yet.

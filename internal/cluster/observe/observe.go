@@ -61,7 +61,6 @@ type Seen struct {
 	Report  *machine.Report // what the agent would change to reach the wanted configuration; nil if it was not asked
 	Err     error           // why it was not asked or did not answer
 	Anew    bool            // of one in Replaced: the same machine is to take its place again
-	Behind  string          // of an up-to-date control-plane machine: what kubelet has not started yet; empty: nothing
 }
 
 // UpToDate reports whether the machine runs, answers and is as wanted.
@@ -116,24 +115,25 @@ func (c *Observer) ObserveRest(ctx context.Context, o *Observed) error {
 	return g.Wait()
 }
 
+// renderedAtOnce bounds the configurations that are rendered at the same time, and so their memory. An issuer of certificates may take a while for each.
+const renderedAtOnce = 16
+
 // observeMachines asks the agent of every wanted, running machine what it would change.
 func (c *Observer) observeMachines(ctx context.Context, o *Observed) error {
 	var wg sync.WaitGroup
+	r, rendering := c.Snapshot(), make(chan struct{}, renderedAtOnce)
 	for _, s := range o.Want {
 		seen := o.Machines[s.Name]
 		if seen == nil || !c.CanRender(s) || c.Unreached(s, seen) || seen.Machine.State != provider.Running {
 			continue
 		}
 		wg.Go(func() {
-			r, err := c.Configure(ctx, s, true, nil)
+			report, err := c.configure(ctx, r, rendering, s, true, nil)
 			if err != nil {
 				seen.Err = err
 				return
 			}
-			seen.Report = &r
-			if s.IsControlPlane() && c.Facts.Bootstrapped() && seen.UpToDate() {
-				seen.Behind = c.Behind(ctx, s.Name)
-			}
+			seen.Report = &report
 		})
 	}
 	wg.Wait()

@@ -54,6 +54,15 @@ func (o *Observed) Running(name string) bool {
 	return s != nil && s.Machine.MayRun()
 }
 
+// Behind names the programs of an up-to-date control-plane machine that still run as before their manifests were changed, because an earlier apply was
+// interrupted before it had waited for them; empty: none.
+func (o *Observed) Behind(name string) string {
+	if s := o.Machines[name]; s.UpToDate() {
+		return strings.Join(s.Report.Behind, "; ")
+	}
+	return ""
+}
+
 // Silent reports whether a machine was asked and did not answer.
 func (o *Observed) Silent(name string) bool {
 	s := o.Machines[name]

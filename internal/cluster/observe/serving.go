@@ -16,7 +16,7 @@ import (
 
 // Plane observes the programs of control-plane machines. Tests replace it.
 type Plane interface {
-	Settled(ctx context.Context, name string, flags ...string) error
+	Settled(ctx context.Context, name string) error
 	WaitEtcd(ctx context.Context) error
 	WaitServer(ctx context.Context, name string) error
 	Runs(ctx context.Context, name, version string) error
@@ -68,13 +68,13 @@ func (c *Observer) Taken(ctx context.Context, version string, p plan.Progress) e
 }
 
 // Settled returns fail.NotReady while kubelet on a control-plane machine has not started the present static pods.
-func (c *Observer) Settled(ctx context.Context, name string, flags ...string) error {
+func (c *Observer) Settled(ctx context.Context, name string) error {
 	h, err := c.Host(ctx, name)
 	if err != nil {
 		return err
 	}
 	pods := layout.Params{EtcdMode: c.Doc.Spec.Etcd.Mode}.StaticPods()
-	args := append([]string{"settled"}, flags...)
+	args := []string{"settled"}
 	for _, program := range slices.Sorted(maps.Keys(pods)) {
 		args = append(args, program+"="+pods[program])
 	}
@@ -114,16 +114,6 @@ func OfRelease(name, said, version string) error {
 		}
 	}
 	return nil
-}
-
-// Behind returns the programs of a control-plane machine that still run with their former manifests because an apply was interrupted before it
-// had waited for them. Programs that do not run at all may recover on their own; the steps that depend on them check that.
-func (c *Observer) Behind(ctx context.Context, name string) string {
-	err := c.Plane.Settled(ctx, name, "--former")
-	if fail.KindOf(err) != fail.NotReady {
-		return "" // it is asked whether it serves elsewhere
-	}
-	return err.Error()
 }
 
 // lookAnew is how long to wait for members before listing the machines again, because others may have joined.

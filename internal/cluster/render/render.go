@@ -4,6 +4,7 @@ package render
 import (
 	"context"
 	"strings"
+	"sync"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster/connect"
@@ -21,6 +22,26 @@ import (
 // Renderer renders the machines of one cluster from its document, its facts and the addresses that the provider knows.
 type Renderer struct {
 	*connect.Conn
+	addresses func(context.Context) ([]provider.Machine, error) // of a Snapshot; nil: as they are now
+}
+
+// Snapshot returns a Renderer of machines whose addresses do not change meanwhile. It looks them up once, and not for each machine that it renders.
+func (c *Renderer) Snapshot() *Renderer {
+	var once sync.Once
+	var all []provider.Machine
+	var err error
+	return &Renderer{Conn: c.Conn, addresses: func(ctx context.Context) ([]provider.Machine, error) {
+		once.Do(func() { all, err = c.Addresses(ctx) })
+		return all, err
+	}}
+}
+
+// Addresses returns the wanted machines with a known address, by name. The slice must not be changed.
+func (c *Renderer) Addresses(ctx context.Context) ([]provider.Machine, error) {
+	if c.addresses != nil {
+		return c.addresses(ctx)
+	}
+	return c.Conn.Addresses(ctx)
 }
 
 // CanRender reports whether a machine's configuration is known yet: it depends on facts that the first apply creates.

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/naupegos/naupegos/internal/pki"
 )
@@ -16,25 +17,29 @@ const redacted = "[redacted]"
 
 // secretForms are the forms of secrets from any source. They also match some harmless text (certificates in base64), which is better than missing
 // a secret.
-var secretForms = []*regexp.Regexp{
-	regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?-----END [A-Z0-9 ]*PRIVATE KEY-----`),
-	regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*$`),                                                   // its end is not here
-	regexp.MustCompile(`(?s)^.*-----END [A-Z0-9 ]*PRIVATE KEY-----`),                                                     // its beginning is not here
-	regexp.MustCompile(`[A-Za-z0-9+/]*(?:LS0tLS1CRUdJTi|UFJJVkFURSBLRV|BSSVZBVEUgS0VZ|QUklWQVRFIEtFW)[A-Za-z0-9+/=_-]*`), // PEM in base64, at every alignment
-	regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,}(?:\.[A-Za-z0-9_-]*)?`),                                 // JSON web tokens
-	regexp.MustCompile(`\b[a-z0-9]{6}\.[a-z0-9]{16}\b`),                                                                  // bootstrap tokens
-	regexp.MustCompile(`AGE-SECRET-KEY-1[A-Z0-9]+`),                                                                      //
-	regexp.MustCompile(`(?i)\b(?:password|passwd|passphrase)["']?\s*[:=]\s*["']?[^\s"',;]{6,}`),
-	regexp.MustCompile(`(?i)\bbearer\s+[A-Za-z0-9+/_.~-]{16,}={0,2}`),
-	regexp.MustCompile(`(?i)\bauthorization["']?\s*[:=]\s*["']?basic\s+[A-Za-z0-9+/_-]+={0,2}`),
-	regexp.MustCompile(`\b(?:AKIA|ASIA)[A-Z0-9]{16}\b`), // keys of Amazon's and its like's object stores
-}
+var secretForms = sync.OnceValue(func() []*regexp.Regexp {
+	return []*regexp.Regexp{
+		regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?-----END [A-Z0-9 ]*PRIVATE KEY-----`),
+		regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*$`),                                                   // its end is not here
+		regexp.MustCompile(`(?s)^.*-----END [A-Z0-9 ]*PRIVATE KEY-----`),                                                     // its beginning is not here
+		regexp.MustCompile(`[A-Za-z0-9+/]*(?:LS0tLS1CRUdJTi|UFJJVkFURSBLRV|BSSVZBVEUgS0VZ|QUklWQVRFIEtFW)[A-Za-z0-9+/=_-]*`), // PEM in base64, at every alignment
+		regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{6,}(?:\.[A-Za-z0-9_-]*)?`),                                 // JSON web tokens
+		regexp.MustCompile(`\b[a-z0-9]{6}\.[a-z0-9]{16}\b`),                                                                  // bootstrap tokens
+		regexp.MustCompile(`AGE-SECRET-KEY-1[A-Z0-9]+`),                                                                      //
+		regexp.MustCompile(`(?i)\b(?:password|passwd|passphrase)["']?\s*[:=]\s*["']?[^\s"',;]{6,}`),
+		regexp.MustCompile(`(?i)\bbearer\s+[A-Za-z0-9+/_.~-]{16,}={0,2}`),
+		regexp.MustCompile(`(?i)\bauthorization["']?\s*[:=]\s*["']?basic\s+[A-Za-z0-9+/_-]+={0,2}`),
+		regexp.MustCompile(`\b(?:AKIA|ASIA)[A-Z0-9]{16}\b`), // keys of Amazon's and its like's object stores
+	}
+})
 
 // logins are user names and passwords in addresses.
-var logins = regexp.MustCompile(`(\b[a-z][a-z0-9+.-]*://[^\s/:@"']*:)([^\s/@"']+)@`)
+var logins = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(\b[a-z][a-z0-9+.-]*://[^\s/:@"']*:)([^\s/@"']+)@`) })
 
 // named are words after the name of a secret; they are one if they look like key material.
-var named = regexp.MustCompile(`(?i)\b(token|secret|certificate-key|encryption-key|client-key-data|api[-_]?key)(["']?\s*[:= ]\s*["']?)([A-Za-z0-9+/_.~-]{16,}={0,2})`)
+var named = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)\b(token|secret|certificate-key|encryption-key|client-key-data|api[-_]?key)(["']?\s*[:= ]\s*["']?)([A-Za-z0-9+/_.~-]{16,}={0,2})`)
+})
 
 // Redactor takes secrets out of texts.
 type Redactor struct{ known *strings.Replacer }
@@ -64,13 +69,13 @@ func NewRedactor(ctx context.Context, secrets pki.Secrets) (*Redactor, error) {
 // minNeedle is the least length of a part of a secret that is searched for: shorter ones occur by chance.
 const minNeedle = 24
 
-var tokens = regexp.MustCompile(`[A-Za-z0-9+/=_-]{24,}`)
+var tokens = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[A-Za-z0-9+/=_-]{24,}`) })
 
 // needlesOf lists the forms in which a secret may appear in a text: its words and lines, and all of it in base64 and hexadecimal.
 func needlesOf(v []byte) []string {
 	var out []string
 	isPEM := bytes.HasPrefix(v, []byte("-----BEGIN ")) // then each word is a line of key material, also that rare one without a digit
-	for _, t := range tokens.FindAllString(string(v), -1) {
+	for _, t := range tokens().FindAllString(string(v), -1) {
 		if isPEM || random(t) {
 			out = append(out, t)
 		}
@@ -105,12 +110,12 @@ func random(s string) bool {
 // Redact removes everything from text that is or looks like a secret.
 func (r *Redactor) Redact(text []byte) []byte {
 	s := r.known.Replace(string(text))
-	for _, form := range secretForms {
+	for _, form := range secretForms() {
 		s = form.ReplaceAllString(s, redacted)
 	}
-	s = logins.ReplaceAllString(s, "${1}"+redacted+"@")
-	return []byte(named.ReplaceAllStringFunc(s, func(all string) string {
-		part := named.FindStringSubmatch(all)
+	s = logins().ReplaceAllString(s, "${1}"+redacted+"@")
+	return []byte(named().ReplaceAllStringFunc(s, func(all string) string {
+		part := named().FindStringSubmatch(all)
 		if !strings.ContainsAny(part[3], "0123456789") || strings.Contains(part[3], "/") && !random(part[3]) {
 			return all // a name
 		}

@@ -82,5 +82,5 @@ func serverLine(line string) string {
 	if parts := strings.SplitN(line, " ", 4); len(parts) == 4 && (parts[1] == "stderr" || parts[1] == "stdout") {
 		line = parts[3]
 	}
-	return shorten(klogHead.ReplaceAllString(line, ""), troubleLength)
+	return shorten(klogHead().ReplaceAllString(line, ""), troubleLength)
 }

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
@@ -135,10 +136,14 @@ func (p properties) words() string {
 }
 
 var (
-	klogHead   = regexp.MustCompile(`^[IWEF]\d{4} [\d:.]+ +\d+ [^ \]]+\] `)
-	logfmtHead = regexp.MustCompile(`^time="?\S+"? `)
-	complains  = regexp.MustCompile(`^[EF]\d{4} |^(?:E|e)rror: |level=(?:error|fatal)|^panic: `)
-	systemds   = regexp.MustCompile(`^\S+\.(?:service|socket): |^(?:Starting|Started|Stopping|Stopped|Failed to start|This usually indicates) `) // of any failure the same
+	klogHead   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[IWEF]\d{4} [\d:.]+ +\d+ [^ \]]+\] `) })
+	logfmtHead = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^time="?\S+"? `) })
+	complains  = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^[EF]\d{4} |^(?:E|e)rror: |level=(?:error|fatal)|^panic: `)
+	})
+	systemds = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^\S+\.(?:service|socket): |^(?:Starting|Started|Stopping|Stopped|Failed to start|This usually indicates) `)
+	}) // of any failure the same
 )
 
 // complaints returns the last few different error lines of a journal. For an unwell unit it includes the last lines whatever they contain or, if
@@ -150,13 +155,13 @@ func complaints(journal string, unwell bool) []string {
 		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}
-		bare := shorten(logfmtHead.ReplaceAllString(klogHead.ReplaceAllString(line, ""), ""), troubleLength)
-		if systemds.MatchString(line) {
+		bare := shorten(logfmtHead().ReplaceAllString(klogHead().ReplaceAllString(line, ""), ""), troubleLength)
+		if systemds().MatchString(line) {
 			systemd = once(systemd, bare)
 			continue
 		}
 		last = bare
-		if complains.MatchString(line) {
+		if complains().MatchString(line) {
 			found = once(found, bare)
 		}
 	}

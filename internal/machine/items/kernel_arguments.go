@@ -4,12 +4,13 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // KernelArgumentForm is a parameter with or without a value. GRUB and the shell read every other character as their own.
-const KernelArgumentForm = `^[A-Za-z0-9][A-Za-z0-9_.-]*(=[A-Za-z0-9_.,:/@%+=~!^*()\[\]-]*)?$`
-
-var kernelArgument = regexp.MustCompile(KernelArgumentForm)
+var KernelArgumentForm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*(=[A-Za-z0-9_.,:/@%+=~!^*()\[\]-]*)?$`)
+})
 
 // reservedArguments are kernel parameters that documents may not set. A name that ends in a dot stands for all names that begin so.
 var reservedArguments = map[string]Reserved{
@@ -77,7 +78,7 @@ func KernelArgument(arg string) (problem, hint string) {
 		return "begins with a dash", "a document adds arguments; those of the image are changed in /etc/default/grub of the image"
 	case strings.ContainsAny(arg, "\"'$`\\;&|<>{}#"):
 		return "has a character that GRUB or its shell reads as its own", "quotes, dollars, backslashes, semicolons and braces can't be given"
-	case !kernelArgument.MatchString(arg):
+	case !KernelArgumentForm().MatchString(arg):
 		return "is not an argument of the kernel", "as hugepagesz=1G, or nosmt"
 	}
 	name, _, _ := strings.Cut(arg, "=")

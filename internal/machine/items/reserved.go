@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Reserved says why a document's settings may not change something on machines.
@@ -61,10 +62,14 @@ var reservedFiles = map[string]Reserved{
 }
 
 // reservedPrograms are the programs of a bundle; Naupegos links them in /usr/local/bin.
-var reservedPrograms = regexp.MustCompile(`^(containerd|containerd-shim-runc-v2|ctr|runc|crictl|kubeadm|kubectl|kubelet|etcd|etcdctl|etcdutl|naupegos.*)$`)
+var reservedPrograms = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(containerd|containerd-shim-runc-v2|ctr|runc|crictl|kubeadm|kubectl|kubelet|etcd|etcdctl|etcdutl|naupegos.*)$`)
+})
 
 // reservedUnits are the units of Naupegos, by name without type.
-var reservedUnits = regexp.MustCompile(`^(kubelet|containerd|etcd|haproxy|keepalived|naupegos.*|wg-quick@.*)$`)
+var reservedUnits = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(kubelet|containerd|etcd|haproxy|keepalived|naupegos.*|wg-quick@.*)$`)
+})
 
 // ReservedPath says whether and why a document may not put a file at a clean, absolute path.
 func ReservedPath(p string) (Reserved, bool) {
@@ -81,7 +86,7 @@ func ReservedPath(p string) (Reserved, bool) {
 	switch {
 	case strings.HasPrefix(base, "naupegos-") || strings.Contains(base, "-naupegos"):
 		return Reserved{"Naupegos calls its own files so", "choose another name"}, true
-	case dir == "/usr/local/bin" && reservedPrograms.MatchString(base):
+	case dir == "/usr/local/bin" && reservedPrograms().MatchString(base):
 		return Reserved{"Naupegos installs " + base + " there", ""}, true
 	case dir == "/etc/systemd/system":
 		return Reserved{"Naupegos writes units there", "list the unit under units"}, true
@@ -129,7 +134,7 @@ func ReservedPackage(name string) bool { return slices.Contains(reservedPackages
 
 // ReservedUnit reports whether a unit is one of Naupegos.
 func ReservedUnit(name string) bool {
-	return reservedUnits.MatchString(strings.TrimSuffix(name, path.Ext(name)))
+	return reservedUnits().MatchString(strings.TrimSuffix(name, path.Ext(name)))
 }
 
 // SysctlName returns the dotted form of a kernel setting's name. As in sysctl.d(5), names may also use slashes; the first separator decides.

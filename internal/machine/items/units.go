@@ -5,6 +5,7 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // UnitTypes lists the types of units that a document may have.
@@ -13,13 +14,13 @@ func UnitTypes() []string {
 }
 
 // unitName matches names of units. systemd writes characters of a path that a name may not have as \xNN.
-var unitName = regexp.MustCompile(`^([A-Za-z0-9:_.@-]|\\x[0-9a-f]{2})+\.[a-z]+$`)
+var unitName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([A-Za-z0-9:_.@-]|\\x[0-9a-f]{2})+\.[a-z]+$`) })
 
 // IsUnit reports whether a text is the name of a unit of one of the UnitTypes.
 func IsUnit(name string) bool {
 	for _, t := range UnitTypes() {
 		if strings.HasSuffix(name, "."+t) {
-			return unitName.MatchString(name)
+			return unitName().MatchString(name)
 		}
 	}
 	return false

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 )
 
@@ -141,16 +142,22 @@ func dellWithoutTag(b []byte) bool {
 }
 
 var (
-	fillers = regexp.MustCompile(`^(to ?be ?(filled|set)|(filled|set) by|default|system|chassis|base ?board|board|product|unknown|undefined|unspecified|invalid|empty|dummy|sample|test|none|null|nil|n/?a|oem|o\.e\.m|not ?(applicable|available|specified|settable|present|set|provided|programmed|defined|known)|no ?(asset|serial|tag|enclosure)|x{4,}|\.{2,}|\*{2,}|-{2,}|_{2,})`)
-	names   = regexp.MustCompile(`^((the )?(system|chassis|base ?board|board|product|default|sample|test|dummy)?[ -]?(manufacturer|vendor|product ?name|name|serial|serial ?(number|no\.?)|s/n|sn|version|sku|asset|asset ?tag|string|uuid)( ?\d+)?)$`)
+	fillers = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(to ?be ?(filled|set)|(filled|set) by|default|system|chassis|base ?board|board|product|unknown|undefined|unspecified|invalid|empty|dummy|sample|test|none|null|nil|n/?a|oem|o\.e\.m|not ?(applicable|available|specified|settable|present|set|provided|programmed|defined|known)|no ?(asset|serial|tag|enclosure)|x{4,}|\.{2,}|\*{2,}|-{2,}|_{2,})`)
+	})
+	names = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^((the )?(system|chassis|base ?board|board|product|default|sample|test|dummy)?[ -]?(manufacturer|vendor|product ?name|name|serial|serial ?(number|no\.?)|s/n|sn|version|sku|asset|asset ?tag|string|uuid)( ?\d+)?)$`)
+	})
 )
 
 // joined matches dummies without separators between words, or with a number after them: "ToBeFilledByOEM", "SerNum0", "Default string000". Signs
 // and blanks have been removed.
-var joined = regexp.MustCompile(`^((tobe)?(filled|set|defined|determined|programmed|updated)(by)?(oem)?|(oem)?(default)(string)?|oem|(type\d)?(system|chassis|baseboard|board|product|oem)?(serialnumber|sernum|partnum|assettagnum|assettag|manufacturer|serial)|insert\w*here|badindex|outofspec|reserved|placeholder|example|unknow|nodata|nodimm|not(supported|filled|assigned|entered|initialized))(\d*|x*)$|^tb[df]$`)
+var joined = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^((tobe)?(filled|set|defined|determined|programmed|updated)(by)?(oem)?|(oem)?(default)(string)?|oem|(type\d)?(system|chassis|baseboard|board|product|oem)?(serialnumber|sernum|partnum|assettagnum|assettag|manufacturer|serial)|insert\w*here|badindex|outofspec|reserved|placeholder|example|unknow|nodata|nodimm|not(supported|filled|assigned|entered|initialized))(\d*|x*)$|^tb[df]$`)
+})
 
 // numbered matches a few letters and a number that counts: "MB-1234567890", "SSN12345678901234567".
-var numbered = regexp.MustCompile(`^[a-z]{1,3}(\d{9,})$`)
+var numbered = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z]{1,3}(\d{9,})$`) })
 
 // DummyText reports whether an SMBIOS text is a maker's placeholder: "To be filled by O.E.M.", "Default string", "System Serial Number", "None",
 // "123456789", "00000000". A real value may begin in the same way, so only whole texts count.
@@ -168,10 +175,10 @@ func DummyText(text string) bool {
 		return false // an empty text is not a dummy
 	case letters == "":
 		return true
-	case names.MatchString(bare), filler(bare), joined.MatchString(letters):
+	case names().MatchString(bare), filler(bare), joined().MatchString(letters):
 		return true
 	}
-	if n := numbered.FindStringSubmatch(letters); n != nil {
+	if n := numbered().FindStringSubmatch(letters); n != nil {
 		return counts(n[1])
 	}
 	letters = strings.TrimPrefix(letters, "0x")
@@ -180,7 +187,7 @@ func DummyText(text string) bool {
 
 // filler reports whether a text is one of the fillers and nothing more than filling words.
 func filler(t string) bool {
-	at := fillers.FindStringIndex(t)
+	at := fillers().FindStringIndex(t)
 	if at == nil {
 		return false
 	}

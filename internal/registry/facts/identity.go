@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"regexp"
 	"slices"
+	"sync"
 
 	"github.com/naupegos/naupegos/internal/fail"
 )
@@ -89,7 +90,9 @@ func (i *Interface) normalAddresses(booted bool) error {
 func (i *Interface) is(mac string) bool { return mac != "" && (i.MAC == mac || i.Permanent == mac) }
 
 // virtualNames matches interfaces that exist only in a kernel. Reports of the older system contain only the name.
-var virtualNames = regexp.MustCompile(`^(lo|bond|team|br|virbr|docker|cni|cali|cilium|flannel|kube|vxlan|veth|dummy|tun|tap|wg|macvlan|ipvlan|usb|cdc|wwan|ib)[-_]?\w*$|[.@:]`)
+var virtualNames = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(lo|bond|team|br|virbr|docker|cni|cali|cilium|flannel|kube|vxlan|veth|dummy|tun|tap|wg|macvlan|ipvlan|usb|cdc|wwan|ib)[-_]?\w*$|[.@:]`)
+})
 
 // notOwn says why an interface's address does not identify the machine; empty if it does.
 func (i *Interface) notOwn() string {
@@ -100,7 +103,7 @@ func (i *Interface) notOwn() string {
 		return "it is a virtual function"
 	case i.Bus != "" && i.Permanent == "":
 		return "the card has no permanent MAC address"
-	case i.Bus == "" && virtualNames.MatchString(i.Name):
+	case i.Bus == "" && virtualNames().MatchString(i.Name):
 		return "it is virtual"
 	}
 	return ""

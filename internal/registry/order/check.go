@@ -7,17 +7,18 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
 var (
-	uuidForm  = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
-	hostForm  = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-	sumForm   = regexp.MustCompile(`^[0-9a-f]{64}$`)
-	pathForm  = regexp.MustCompile(`^/[A-Za-z0-9._+/-]+$`)
-	groupForm = regexp.MustCompile(`^[A-Za-z0-9.-]{0,64}$`)
+	uuidForm  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`) })
+	hostForm  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`) })
+	sumForm   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{64}$`) })
+	pathForm  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^/[A-Za-z0-9._+/-]+$`) })
+	groupForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9.-]{0,64}$`) })
 )
 
 // Limits of an order.
@@ -36,11 +37,11 @@ func (o *Order) Check() error {
 	switch {
 	case o.Schema != Schema:
 		return fail.New(fail.Invalid, "the installation order is of version %d, and this program knows %d", o.Schema, Schema).Do("use server and discovery image of the same version of naupegos")
-	case !uuidForm.MatchString(o.UUID):
+	case !uuidForm().MatchString(o.UUID):
 		return fail.New(fail.Invalid, "the installation order names no machine")
-	case !hostForm.MatchString(o.Hostname):
+	case !hostForm().MatchString(o.Hostname):
 		return wrong("%q is not a host name", o.Hostname)
-	case !strings.HasPrefix(o.System.ID, "sha256:") || !sumForm.MatchString(o.System.ID[7:]):
+	case !strings.HasPrefix(o.System.ID, "sha256:") || !sumForm().MatchString(o.System.ID[7:]):
 		return wrong("the system has no ID")
 	case len(o.Data) > maxList || len(o.Elsewhere) > maxPool || len(o.Disk.Consent) > maxList || len(o.SSHKeys) > maxList || len(o.Network) > maxList:
 		return wrong("a list has more than %d entries", maxList)
@@ -50,7 +51,7 @@ func (o *Order) Check() error {
 		return wrong("a size on the disk is below zero, or more than 1 TiB for a slot")
 	case !slices.Contains([]string{"", Reboot, Kexec, Poweroff}, o.First):
 		return wrong("a machine begins by %s, %s or %s, not by %q", Reboot, Kexec, Poweroff, o.First)
-	case !groupForm.MatchString(o.Group):
+	case !groupForm().MatchString(o.Group):
 		return wrong("%q is not a group of machines", o.Group)
 	case o.TrialSeconds != 0 && (o.TrialSeconds < minTrial || o.TrialSeconds > maxTrial):
 		return wrong("a system is tried for %d to %d seconds, not %d", minTrial, maxTrial, o.TrialSeconds)
@@ -77,9 +78,9 @@ func (o *Order) Check() error {
 
 func (b Blob) check() error {
 	switch {
-	case len(b.Path) > 400 || !pathForm.MatchString(b.Path) || path.Clean(b.Path) != b.Path:
+	case len(b.Path) > 400 || !pathForm().MatchString(b.Path) || path.Clean(b.Path) != b.Path:
 		return fail.New(fail.Invalid, "%q is not a path on the server", b.Path)
-	case !sumForm.MatchString(b.SHA256) || !sumForm.MatchString(b.RawSHA256):
+	case !sumForm().MatchString(b.SHA256) || !sumForm().MatchString(b.RawSHA256):
 		return fail.New(fail.Invalid, "a checksum is missing")
 	case b.Size <= 0 || b.RawSize <= 0 || b.RawSize > maxImage || b.Size > maxImage:
 		return fail.New(fail.Invalid, "a size is missing, or more than 1 TiB")
