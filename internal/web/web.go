@@ -55,6 +55,7 @@ type Pages struct {
 	html    map[string]*template.Template
 	guard   *http.CrossOriginProtection
 	watched time.Duration // interval at which a stream checks its page
+	figures figuresFunc
 }
 
 // Route is one handler.
@@ -69,7 +70,7 @@ type Route struct {
 
 // New returns the pages.
 func New(c Config) (*Pages, error) {
-	p := &Pages{c: c, guard: http.NewCrossOriginProtection(), watched: 2 * time.Second}
+	p := &Pages{c: c, guard: http.NewCrossOriginProtection(), watched: 2 * time.Second, figures: askFigures}
 	p.guard.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { crossed(p, w, r) }))
 	if p.c.Log == nil {
 		p.c.Log = slog.New(slog.DiscardHandler)
@@ -140,6 +141,7 @@ func (p *Pages) pages() map[string]sight {
 
 		"/ui/clusters/{name}":                    {server.Read, server.Cluster("name"), clusterTab(p, "", overviewTab)},
 		"/ui/clusters/{name}/nodes":              {server.Read, server.Cluster("name"), clusterTab(p, "nodes", nodesTab)},
+		"/ui/clusters/{name}/figures":            {server.Read, server.Cluster("name"), clusterTab(p, "figures", figuresTab)},
 		"/ui/clusters/{name}/runs":               {server.Read, server.Cluster("name"), clusterTab(p, "runs", runsTab)},
 		"/ui/clusters/{name}/backups":            {server.Read, server.Cluster("name"), clusterTab(p, "backups", backupsTab)},
 		"/ui/clusters/{name}/certificates":       {server.Read, server.Cluster("name"), clusterTab(p, "certificates", certificatesTab)},
