@@ -54,12 +54,13 @@ type clusterData struct {
 	Certs    *operate.CertificateList
 	Backups  *backupsOf
 	Figures  *figuresData
-	Later    string // address of the rest of the page, which the browser requests afterwards; empty: the page is complete
-	Problem  string // why data is missing
+	Inside   *insideData // of the tabs for workloads and events
+	Later    string      // address of the rest of the page, which the browser requests afterwards; empty: the page is complete
+	Problem  string      // why data is missing
 }
 
 // tabs are the pages of a cluster; path follows the cluster's name.
-var tabs = []struct{ path, text string }{{"", "Overview"}, {"nodes", "Nodes"}, {"figures", "Figures"}, {"runs", "Runs"}, {"backups", "Backups"}, {"certificates", "Certificates"}, {"document", "Document"}, {"actions", "Actions"}}
+var tabs = []struct{ path, text string }{{"", "Overview"}, {"nodes", "Nodes"}, {"figures", "Figures"}, {"workloads", "Workloads"}, {"events", "Events"}, {"runs", "Runs"}, {"backups", "Backups"}, {"certificates", "Certificates"}, {"document", "Document"}, {"actions", "Actions"}}
 
 // textOf returns the text of a tab.
 func textOf(tab string) string {
@@ -125,7 +126,7 @@ func (p *Pages) head(ctx context.Context, who *access.Operator, c *store.Cluster
 		}
 	}
 	for _, t := range tabs {
-		if t.path == "actions" && !h.MayChange {
+		if !h.MayChange && slices.Contains([]string{"workloads", "events", "actions"}, t.path) {
 			continue
 		}
 		h.Tabs = append(h.Tabs, link{Href: strings.TrimSuffix("/ui/clusters/"+c.Name+"/"+t.path, "/"), Text: t.text, Here: t.path == tab})

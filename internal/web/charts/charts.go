@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/kube/figures"
-	"github.com/naupegos/naupegos/internal/plan/words"
 )
 
 // The drawing's size, and the room for values at the left and for times below. Scripts read values off the lines by them.
@@ -319,8 +318,20 @@ func Machines(f *figures.Figures) (all []Machine) {
 func Span(f *figures.Figures) string {
 	for _, r := range figures.Ranges() {
 		if r.Name == f.Range {
-			return fmt.Sprintf("The %s, until %s UTC, one value each %s", r.Text, f.To.Format("2006-01-02 15:04"), words.Duration(r.Step()))
+			return fmt.Sprintf("The %s, until %s UTC, a value every %s", r.Text, f.To.Format("2006-01-02 15:04"), minutes(r.Step()))
 		}
 	}
 	return ""
+}
+
+// minutes names a duration of whole minutes.
+func minutes(d time.Duration) string {
+	switch h, m := int(d.Hours()), int(d.Minutes())%60; {
+	case h > 0:
+		return fmt.Sprintf("%d h %d min", h, m)
+	case m == 1:
+		return "minute"
+	default:
+		return fmt.Sprintf("%d minutes", m)
+	}
 }

@@ -91,3 +91,13 @@ func TestMachines(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
+
+func TestSpan(t *testing.T) {
+	f := given(figures.Ratio, "cpu", 1, known(1))
+	for name, want := range map[string]string{"1h": "The last hour, until 2026-11-30 14:00 UTC, a value every minute", "24h": "The last 24 hours, until 2026-11-30 14:00 UTC, a value every 24 minutes",
+		"7d": "The last 7 days, until 2026-11-30 14:00 UTC, a value every 2 h 48 min", "1y": ""} {
+		if f.Range = name; Span(f) != want {
+			t.Errorf("%s: %s", name, Span(f))
+		}
+	}
+}

@@ -5,7 +5,7 @@
   const three = (v) => v >= 1000 || Number.isInteger(v) ? String(Math.round(v)) : String(Number(v.toPrecision(3)));
   const scaled = (v, k, units) => { let i = 0; while (v >= k && i < units.length - 1) { v /= k; i++; } return three(v) + " " + units[i]; };
   const text = {
-    "ratio": (v) => three(100 * v) + " %", "count": three, "seconds": (v) => v < 1 ? three(1000 * v) + " ms" : three(v) + " s",
+    "ratio": (v) => (v < .1 ? Number((100 * v).toPrecision(2)) : Math.round(100 * v)) + " %", "count": three, "seconds": (v) => v < 1 ? three(1000 * v) + " ms" : three(v) + " s",
     "bytes": (v) => scaled(v, 1024, ["B", "KiB", "MiB", "GiB", "TiB", "PiB"]), "bytes/s": (v) => scaled(v, 1000, ["B/s", "kB/s", "MB/s", "GB/s", "TB/s"]),
     "requests/s": (v) => scaled(v, 1000, ["/s", "k/s", "M/s"]),
   };

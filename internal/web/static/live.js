@@ -7,7 +7,7 @@ for (const part of document.querySelectorAll("[data-later]")) {
     if (now) { part.replaceChildren(...now.childNodes); decorate(); }
   });
   part.setAttribute("aria-busy", "true");
-  get().finally(() => { part.removeAttribute("aria-busy"); part.classList.remove("skeleton"); });
+  get().finally(() => part.removeAttribute("aria-busy"));
   const every = Number(part.dataset.every);
   if (every) setInterval(() => { // not while the reader uses it; a server that is gone has a line of its own
     if (!document.hidden && !part.matches(":hover, :focus-within")) get().catch(() => {});
