@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -33,7 +34,11 @@ func AskPod(ctx context.Context, c *Client, namespace, pod, port, path string, q
 	req.Header.Set("Accept", "application/json")
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, apiError(ctx, err, "ask pod %s at port %s", pod, port).At(c.server)
+		e := apiError(ctx, err, "ask pod %s at port %s", pod, port).At(c.server)
+		if of, is := errors.AsType[*url.Error](err); is { // the address is long, for it has the query
+			e.Err = of.Err
+		}
+		return nil, e
 	}
 	defer resp.Body.Close() // read only
 	body, err := io.ReadAll(io.LimitReader(resp.Body, most+1))

@@ -55,10 +55,10 @@ type Series struct {
 const (
 	maxBody   = 2 << 20
 	maxSeries = 500
-	maxName   = 80              // bytes of a series' name
-	perQuery  = 5 * time.Second // Prometheus gives a query up by itself then
-	perPod    = 8 * time.Second // for all queries
-	atOnce    = 3               // queries
+	maxName   = 80               // bytes of a series' name
+	perQuery  = 5 * time.Second  // Prometheus gives a query up by itself then
+	perPod    = 15 * time.Second // for all queries
+	atOnce    = 3                // queries
 )
 
 // Of reads the figures from the first pod of Prometheus that answers, bounded by ctx.
