@@ -72,7 +72,6 @@ spec: {containers: [{name: prometheus, image: example.org/prometheus}]}
 }
 
 func workloads(t *testing.T, c *kube.Client) {
-	t.Helper()
 	ctx := t.Context()
 	list := func(ask running.Ask) *running.List { t.Helper(); return testkit.Value(running.Of(ctx, c, ask))(t) }
 	if bad := list(running.Ask{Namespace: "shop", Selector: "app=web", NotReady: true}); len(bad.Items) != 105 || bad.Read != 105 {
@@ -97,14 +96,14 @@ func workloads(t *testing.T, c *kube.Client) {
 	}
 	_, err := running.Of(ctx, c, running.Ask{Continue: "bm90aGluZw"})
 	testkit.Fails(t, err, fail.Invalid, "list pods")
-	_, err = running.LogFrom(ctx, c, running.LogOf{Namespace: "shop", Pod: first.Items[0].Name})
-	testkit.Fails(t, err, fail.Invalid, "does not have a host assigned")
+	if log := testkit.Value(running.LogFrom(ctx, c, running.LogOf{Namespace: "shop", Pod: first.Items[0].Name}))(t); log.Text != "" { // it runs nowhere
+		t.Errorf("%+v", log)
+	}
 	_, err = running.LogFrom(ctx, c, running.LogOf{Namespace: "shop", Pod: "nothing"})
 	testkit.Fails(t, err, fail.NotFound, "nothing")
 }
 
 func proxied(t *testing.T, c *kube.Client) {
-	t.Helper()
 	ctx := t.Context()
 	var hostile atomic.Pointer[string] // where answers redirect to
 	fake, elsewhere := figurestest.Serve(t, 3), atomic.Int64{}
