@@ -50,7 +50,7 @@ docs: ## regenerate what docs/reference takes from the code
 	go run ./hack/docs
 
 pictures: ## the pictures of the web pages in docs, taken again (root, Chromium)
-	$(AS_ROOT) NAUPEGOS_FULL=1 NAUPEGOS_SCREENSHOTS=$(CURDIR)/docs/images go test -tags integration -count=1 -run '^TestEveryPage$$' ./internal/web
+	$(AS_ROOT) NAUPEGOS_FULL=1 NAUPEGOS_SCREENSHOTS=$(CURDIR)/docs/images go test -tags integration -count=1 -run '^(TestEveryPage|TestFiguresInABrowser)$$' ./internal/web
 
 bench-boot: AS_ROOT =
 bench-boot: build ## the boot endpoints against matchbox, side by side: two minutes, no root

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +24,7 @@ import (
 	"github.com/naupegos/naupegos/internal/addon"
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/bundle/bundletest"
+	"github.com/naupegos/naupegos/internal/kube/figures"
 	"github.com/naupegos/naupegos/internal/kube/manifest"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
@@ -81,6 +83,14 @@ func TestRealPrometheus(t *testing.T) {
 	}
 	if want := strings.Count(files["rules.yml"], "- alert: ") + 1; n != want {
 		t.Errorf("%d rules of %d", n, want)
+	}
+	for _, q := range figures.Queries() { // of the pages, as they ask them
+		for _, node := range []string{"", `,node="demo-cp-1"`} {
+			expr := strings.NewReplacer("$node", node, "$window", "300s").Replace(q.Expr)
+			if _, err := ask(server + "/api/v1/query_range?start=0&end=3600&step=60&timeout=5s&limit=501&query=" + url.QueryEscape(expr)); err != nil {
+				t.Errorf("the chart %s: %v", q.ID, err)
+			}
+		}
 	}
 	testkit.Until(t, 2*time.Minute, time.Second, func() error {
 		body, err := ask(server + "/api/v1/query?query=up")

@@ -75,12 +75,15 @@ func newClient(kubeconfig []byte, o ClientOptions, most bounds) (*Client, error)
 	if err != nil {
 		return nil, fail.Wrap(fail.Invalid, err, "use kubeconfig for %s", cfg.Host)
 	}
-	c := &Client{server: cfg.Host, timeout: o.Timeout, http: &http.Client{Transport: bounded{plain.Transport, most}, Timeout: o.Timeout}}
-	if err := c.connect(cfg, &http.Client{Transport: c.http.Transport}); err != nil {
+	c := &Client{server: cfg.Host, timeout: o.Timeout, http: &http.Client{Transport: bounded{plain.Transport, most}, Timeout: o.Timeout, CheckRedirect: stays}}
+	if err := c.connect(cfg, &http.Client{Transport: c.http.Transport, CheckRedirect: stays}); err != nil {
 		return nil, fail.Wrap(fail.Invalid, err, "use kubeconfig for %s", cfg.Host)
 	}
 	return c, nil
 }
+
+// stays follows no redirection: API servers need none, and a tenant's, or a pod behind it, must not send this process to other servers.
+func stays(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // connect makes the clients for the several styles of access; they share connections and one rate limit for requests.
 func (c *Client) connect(cfg *rest.Config, untimed *http.Client) error {

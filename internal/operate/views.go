@@ -23,7 +23,7 @@ import (
 type View[In, T any] struct {
 	Name   string // in the API's path
 	Secret bool   // the answer holds secrets: the view needs the role admin and is audited
-	// Operator says that a secret view needs only the role operate: that role administers the cluster and can get the same access by its document.
+	// Operator says that the view needs the role operate, also if it is secret: that role administers the cluster and can get the same access by its document.
 	Operator bool
 	Within   time.Duration // how long a look may take; 0: 2 minutes
 	See      func(ctx context.Context, s *Session, in In) (*T, error)

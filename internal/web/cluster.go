@@ -53,12 +53,14 @@ type clusterData struct {
 	Actions  *actionsData
 	Certs    *operate.CertificateList
 	Backups  *backupsOf
-	Later    string // address of the rest of the page, which the browser requests afterwards; empty: the page is complete
-	Problem  string // why data is missing
+	Figures  *figuresData
+	Inside   *insideData // of the tabs for workloads and events
+	Later    string      // address of the rest of the page, which the browser requests afterwards; empty: the page is complete
+	Problem  string      // why data is missing
 }
 
 // tabs are the pages of a cluster; path follows the cluster's name.
-var tabs = []struct{ path, text string }{{"", "Overview"}, {"nodes", "Nodes"}, {"runs", "Runs"}, {"backups", "Backups"}, {"certificates", "Certificates"}, {"document", "Document"}, {"actions", "Actions"}}
+var tabs = []struct{ path, text string }{{"", "Overview"}, {"nodes", "Nodes"}, {"figures", "Figures"}, {"workloads", "Workloads"}, {"events", "Events"}, {"runs", "Runs"}, {"backups", "Backups"}, {"certificates", "Certificates"}, {"document", "Document"}, {"actions", "Actions"}}
 
 // textOf returns the text of a tab.
 func textOf(tab string) string {
@@ -83,7 +85,7 @@ func clusterTab(p *Pages, tab string, fill func(p *Pages, r *http.Request, who *
 		if err != nil {
 			return nil, err
 		}
-		v := &view{name: strings.TrimSuffix("cluster-"+tab, "-"), Title: textOf(tab) + " · " + name, Command: command, Data: d}
+		v := &view{name: strings.TrimSuffix("cluster-"+tab, "-"), Title: textOf(tab) + " · " + name, Command: command, Charts: d.Figures != nil, Data: d}
 		if r.URL.Query().Get("look") == "" && tab != "document" && tab != "actions" { // input fields must not be replaced
 			v.Live = liveOf(r)
 		}
@@ -124,7 +126,7 @@ func (p *Pages) head(ctx context.Context, who *access.Operator, c *store.Cluster
 		}
 	}
 	for _, t := range tabs {
-		if t.path == "actions" && !h.MayChange {
+		if !h.MayChange && slices.Contains([]string{"workloads", "events", "actions"}, t.path) {
 			continue
 		}
 		h.Tabs = append(h.Tabs, link{Href: strings.TrimSuffix("/ui/clusters/"+c.Name+"/"+t.path, "/"), Text: t.text, Here: t.path == tab})
@@ -288,8 +290,9 @@ type machineOf struct {
 	Machine report.MachineStatus
 	Tone    string
 	Steps   []machineStep
-	Metal   string // UUID of the physical machine; empty: it is not a physical machine
-	Node    bool   // it is a node of Kubernetes
+	Metal   string       // UUID of the physical machine; empty: it is not a physical machine
+	Node    bool         // it is a node of Kubernetes
+	Figures *figuresData // nil: it is no node
 }
 
 // machineStep is a step of a run that concerned a machine.
@@ -337,7 +340,16 @@ func (p *Pages) clusterMachinePage(r *http.Request, who *access.Operator) (*view
 	if p.c.Machines != nil && c.Provider == metalProvider && who.Sees("") {
 		d.Metal = metalOf(ctx, p, machine)
 	}
-	return &view{name: "cluster-machine", Title: machine + " · " + name, Command: "naupegos ssh " + quote(name) + " " + quote(machine) + "\nnaupegos node list " + quote(name), Live: liveOf(r), Data: d}, nil
+	if d.Node {
+		if d.Figures, err = figuresOf(p, r, who, name, machine); err != nil {
+			return nil, err
+		}
+	}
+	v := &view{name: "cluster-machine", Charts: d.Figures != nil, Title: machine + " · " + name, Command: "naupegos ssh " + quote(name) + " " + quote(machine) + "\nnaupegos node list " + quote(name), Data: d}
+	if r.URL.Query().Get("look") == "" { // the stream must not ask Prometheus
+		v.Live = liveOf(r)
+	}
+	return v, nil
 }
 
 // metalOf returns the UUID of the physical machine of this name, or "".

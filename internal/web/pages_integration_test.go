@@ -36,7 +36,7 @@ var looks = []struct {
 
 // pictures maps a page and its look to the name of a picture for the docs.
 var pictures = map[string]string{
-	"overview desk light": "overview", "clusters desk light": "clusters", "machines desk light": "machines", "machine desk light": "machine", "machine phone light": "machine-phone", "cluster desk light": "cluster", "cluster desk dark": "cluster-dark",
+	"overview desk light": "overview", "clusters desk light": "clusters", "machines desk light": "machines", "machine desk light": "machine", "machine phone light": "machine-phone", "cluster desk light": "cluster", "cluster desk dark": "cluster-dark", "figures desk light": "figures",
 	"plan desk light": "plan", "job running desk light": "job", "waves desk light": "waves", "backups desk light": "backups", "approvals desk light": "approvals",
 }
 

@@ -31,6 +31,7 @@ type view struct {
 	Onward   string // address that the page redirects to; empty: none
 	Code     int    // HTTP status; 0: 200
 	Live     string // address of the page's stream; empty: none
+	Charts   bool   // it has charts, and thus their script
 	Data     any
 }
 

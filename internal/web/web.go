@@ -55,6 +55,8 @@ type Pages struct {
 	html    map[string]*template.Template
 	guard   *http.CrossOriginProtection
 	watched time.Duration // interval at which a stream checks its page
+	figures figuresFunc
+	inside  insider
 }
 
 // Route is one handler.
@@ -69,7 +71,7 @@ type Route struct {
 
 // New returns the pages.
 func New(c Config) (*Pages, error) {
-	p := &Pages{c: c, guard: http.NewCrossOriginProtection(), watched: 2 * time.Second}
+	p := &Pages{c: c, guard: http.NewCrossOriginProtection(), watched: 2 * time.Second, figures: askFigures, inside: insiders}
 	p.guard.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { crossed(p, w, r) }))
 	if p.c.Log == nil {
 		p.c.Log = slog.New(slog.DiscardHandler)
@@ -140,12 +142,17 @@ func (p *Pages) pages() map[string]sight {
 
 		"/ui/clusters/{name}":                    {server.Read, server.Cluster("name"), clusterTab(p, "", overviewTab)},
 		"/ui/clusters/{name}/nodes":              {server.Read, server.Cluster("name"), clusterTab(p, "nodes", nodesTab)},
+		"/ui/clusters/{name}/figures":            {server.Read, server.Cluster("name"), clusterTab(p, "figures", figuresTab)},
+		"/ui/clusters/{name}/workloads":          {server.Operate, server.Cluster("name"), clusterTab(p, "workloads", workloadsTab)},
+		"/ui/clusters/{name}/events":             {server.Operate, server.Cluster("name"), clusterTab(p, "events", eventsTab)},
 		"/ui/clusters/{name}/runs":               {server.Read, server.Cluster("name"), clusterTab(p, "runs", runsTab)},
 		"/ui/clusters/{name}/backups":            {server.Read, server.Cluster("name"), clusterTab(p, "backups", backupsTab)},
 		"/ui/clusters/{name}/certificates":       {server.Read, server.Cluster("name"), clusterTab(p, "certificates", certificatesTab)},
 		"/ui/clusters/{name}/document":           {server.Read, server.Cluster("name"), clusterTab(p, "document", documentTab)},
 		"/ui/clusters/{name}/actions":            {server.Operate, server.Cluster("name"), clusterTab(p, "actions", actionsTab)},
 		"/ui/clusters/{name}/machines/{machine}": {server.Read, server.Cluster("name"), p.clusterMachinePage},
+
+		"/ui/clusters/{name}/log/{namespace}/{pod}": {server.Operate, server.Cluster("name"), func(r *http.Request, who *access.Operator) (*view, error) { return logPage(p, r, who) }},
 	}
 	if p.c.Machines != nil { // pages without a cluster
 		all["/ui/machines"] = sight{server.Read, server.Everything(), p.machinesPage}

@@ -129,7 +129,7 @@ func (w *world) furnish() {
 // foreign replaces the variables of a pattern by foreign objects. Extend it for routes with a new variable.
 func (w *world) foreign(pattern string) (path string, known bool) {
 	things := map[string]string{"name": foreignCluster, "uuid": foreignUUID, "machine": foreignUUID, "selector": "uuid=" + foreignUUID, "boot": "c0ffee00-0000-4000-8000-000000000001",
-		"roles": "kubernetes-node", "role": "kubernetes-node", "verb": "name", "result": "success"}
+		"roles": "kubernetes-node", "role": "kubernetes-node", "verb": "name", "result": "success", "namespace": "shop", "pod": "web-1"}
 	things["id"] = w.job
 	if strings.Contains(pattern, "/runs/") {
 		things["id"] = w.run

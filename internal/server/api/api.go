@@ -85,6 +85,7 @@ func newAPI(ctx context.Context, c Config) *api {
 	a.description, a.page = sync.OnceValues(func() ([]byte, error) { return a.huma.OpenAPI().MarshalJSON() }), sync.OnceValues(a.docsPage)
 	a.clusters()
 	a.views()
+	a.figures()
 	a.plans()
 	a.jobs()
 	a.history()

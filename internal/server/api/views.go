@@ -31,6 +31,8 @@ func (a *api) views() {
 	view(a, operate.BackupView, "Look at a backup")
 	view(a, operate.Describe, "Look at everything known about a cluster, a machine, a node or a backup")
 	view(a, operate.Events, "List what happened: Kubernetes' events and Naupegos' runs")
+	view(a, operate.Workloads, "List a page of what runs on a cluster: pods, Deployments, StatefulSets, DaemonSets, Jobs")
+	view(a, operate.PodLog, "Get the last lines of a container's log")
 	view(a, operate.Used, "List the resources that nodes use, as their kubelets measure them")
 	view(a, operate.Users, "List who may use a cluster's API, and why")
 	view(a, operate.Entrance, "Get the address of a cluster's API and how users sign in there, without a secret")
@@ -42,9 +44,12 @@ func (a *api) views() {
 // view registers one view. Views with parameters use POST, and so do secrets, so that the audit records who got them.
 func view[In, T any](a *api, v operate.View[In, T], summary string) {
 	o := operation{id: "cluster-" + v.Name, method: http.MethodGet, path: "/api/v1/clusters/{name}/" + v.Name, role: server.Read, scope: server.Cluster("name"), within: cmp.Or(v.Within, 2*time.Minute), summary: summary}
+	if v.Operator {
+		o.role = server.Operate
+	}
 	if v.Secret {
-		if o.role = server.Admin; v.Operator {
-			o.role = server.Operate
+		if !v.Operator {
+			o.role = server.Admin
 		}
 		o.text = "The answer may contain secrets, in base64. The audit records each request."
 	}

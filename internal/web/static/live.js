@@ -3,10 +3,15 @@
 
 // What takes the server seconds is fetched once the page is there.
 for (const part of document.querySelectorAll("[data-later]")) {
+  const get = () => fetchPart(part, part.dataset.later).then((now) => {
+    if (now) { part.replaceChildren(...now.childNodes); decorate(); }
+  });
   part.setAttribute("aria-busy", "true");
-  fetchPart(part, part.dataset.later).then((now) => {
-    if (now) part.replaceChildren(...now.childNodes);
-  }).finally(() => part.removeAttribute("aria-busy"));
+  get().finally(() => part.removeAttribute("aria-busy"));
+  const every = Number(part.dataset.every);
+  if (every) setInterval(() => { // not while the reader uses it; a server that is gone has a line of its own
+    if (!document.hidden && !part.matches(":hover, :focus-within")) get().catch(() => {});
+  }, every * 1000);
 }
 
 // fetchPart gets the part of a page that has the ID of one that is shown.
