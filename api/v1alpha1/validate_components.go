@@ -70,6 +70,23 @@ func (c componentCheck) gates(gates map[string]bool) {
 			c.Add(at, fmt.Sprintf("Kubernetes %s has locked the feature gate %s to %v", c.table.Minor, strict.Quote(name), g.Default), "remove it")
 		}
 	}
+	c.unmet(gates)
+}
+
+// unmet reports feature gates that need others which are off: the program would not start. What a document does not set has the release's default.
+func (c componentCheck) unmet(gates map[string]bool) {
+	for _, u := range c.table.Unmet(c.program, gates) {
+		at := func(name string) string { return c.path + ".featureGates[" + strict.Clip(name) + "]" }
+		needs, off := gates[u.Needs]
+		switch _, on := gates[u.Gate]; {
+		case on:
+			c.Add(at(u.Gate), fmt.Sprintf("the feature gate %s needs %s, which is off", u.Gate, u.Needs), "set "+u.Needs+" to true, too")
+		case off && !needs:
+			c.Add(at(u.Needs), fmt.Sprintf("the feature gate %s, which is on, needs %s", u.Gate, u.Needs), "set "+u.Gate+" to false, too")
+		default: // AllAlpha or AllBeta decides about one of them
+			c.Add(c.path+".featureGates", fmt.Sprintf("the feature gate %s, which is on, needs %s, which is off", u.Gate, u.Needs), "set "+u.Gate+" to false, or "+u.Needs+" to true")
+		}
+	}
 }
 
 // unknown reports a name that the release does not know: dropped since an older minor, not added yet, or misspelt.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/strict"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/release/flags"
 )
 
 var cpuSet = regexp.MustCompile(`^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$`)
@@ -21,6 +22,7 @@ var cpuSet = regexp.MustCompile(`^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$`)
 func (c componentCheck) kubelet(k, effective Kubelet) {
 	c.gates(k.FeatureGates)
 	c.args(k.ExtraArgs)
+	c.credentialProviders(k.ExtraArgs)
 	c.config(k.Config, "kubelet.config.k8s.io/v1beta1", "KubeletConfiguration")
 	c.reserved("systemReserved", k.SystemReserved)
 	c.reserved("kubeReserved", k.KubeReserved)
@@ -34,6 +36,18 @@ func (c componentCheck) kubelet(k, effective Kubelet) {
 		}
 	}
 	c.reservations(k, effective)
+}
+
+// credentialProviders reports one of the flags for credential providers without the other.
+func (c componentCheck) credentialProviders(args []Arg) {
+	has := func(name string) bool {
+		return slices.ContainsFunc(args, func(a Arg) bool { return a.Name == name && a.Value != "" })
+	}
+	for one, other := range map[string]string{flags.CredentialConfig: flags.CredentialPrograms, flags.CredentialPrograms: flags.CredentialConfig} {
+		if has(one) && !has(other) {
+			c.Add(c.path+".extraArgs", "kubelet ignores "+one+" without "+other, "set both")
+		}
+	}
 }
 
 // reservations checks what managers need of the settings that machines run. It reports a problem at the field of k that causes it, which may be another
