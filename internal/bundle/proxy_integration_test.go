@@ -35,7 +35,7 @@ func squid(t *testing.T, rules string) (at *url.URL, log string) {
 	testkit.Must(t, os.WriteFile(conf, fmt.Appendf(nil, "http_port %s\npid_filename none\ncache_log %s/cache.log\naccess_log stdio:%s\nlogfile_rotate 0\nvisible_hostname squid.test\nmax_filedescriptors 1024\npinger_enable off\ncache deny all\ncoredump_dir %s\nshutdown_lifetime 1 seconds\n%s\n",
 		address, dir, log, dir, rules), 0o644))
 	ctx, cancel := context.WithCancel(context.Background())
-	cmd := exec.CommandContext(ctx, "squid", "--foreground", "-f", conf)
+	cmd := exec.CommandContext(ctx, "squid", "-N", "-f", conf)
 	var said testkit.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
 	testkit.Must(t, cmd.Start())
