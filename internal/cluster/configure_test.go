@@ -224,3 +224,30 @@ func TestBehind(t *testing.T) {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }
+
+// TestGateWaitsForNode: the next control-plane machine changes only once the kubelet that restarted has its node Ready again. Servers may run while their
+// kubelet does not start.
+func TestGateWaitsForNode(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for unit, waits := range map[string]bool{"kubelet.service": true, "containerd.service": false} {
+		l := newLab(t, document(t, 3, 0, 0)).Running(document(t, 3, 0, 0))
+		o := l.restarting(l.observed(nil, controlPlanes(3)...))
+		for _, seen := range o.Machines {
+			seen.Report.Changes[0].Name = unit
+		}
+		gates := 0
+		for _, s := range l.stepsOf(o) {
+			if !strings.HasPrefix(s.ID, "health/demo-cp-") {
+				continue
+			}
+			gates++
+			if err := s.Run(ended, silent{}); (err != nil) != waits { // the servers run; the API can't be asked any more
+				t.Errorf("after a restart of %s, %s ends with %v", unit, s.ID, err)
+			}
+		}
+		if gates != 3 {
+			t.Errorf("after a restart of %s there are %d gates", unit, gates)
+		}
+	}
+}

@@ -34,6 +34,20 @@ func (c *Nodes) Gate(name, reason string) *plan.Step {
 	}
 }
 
+// WithNode makes the gate of a machine whose kubelet restarts wait for its node, too: what keeps a kubelet from starting must not reach the next machine.
+func (c *Nodes) WithNode(gate *plan.Step, s wanted.Slot) *plan.Step {
+	run := gate.Run
+	gate.Run = func(ctx context.Context, p plan.Progress) error {
+		if err := run(ctx, p); err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(ctx, c.Doc.Spec.Timeouts.NodeReady.Duration+support.LookTime)
+		defer cancel()
+		return c.bringNode(ctx, s, p)
+	}
+	return gate
+}
+
 // AfterOthers makes a step that restarts servers wait until the other control-plane machines run their rendered pods, whichever apply rendered them, and
 // until etcd can spare the machine's member. It does not wait longer for members that were unhealthy before.
 func (c *Nodes) AfterOthers(s *plan.Step, o *observe.Observed) {
