@@ -174,7 +174,9 @@ func (r *rig) stopsAtFirst(t *testing.T, l *load, groups []setting) {
 	t.Helper()
 	m, before := l.mark(), r.programs()
 	bad := slices.Clone(groups)
-	bad[1].kubernetes = strings.Replace(bad[1].kubernetes, "        - {name: event-ttl", "        - {name: service-account-max-token-expiration, value: 10m}\n        - {name: event-ttl", 1)
+	for i := range bad {
+		bad[i].kubernetes = strings.Replace(bad[i].kubernetes, "        - {name: event-ttl", "        - {name: service-account-max-token-expiration, value: 10m}\n        - {name: event-ttl", 1)
+	}
 	r.document(sized(2, bad...))
 	r.must(0, "validate", "-f", r.file)
 	res := r.run("apply", "-f", r.file, "--yes")
