@@ -22,7 +22,11 @@ var cpuSet = regexp.MustCompile(`^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$`)
 func (c componentCheck) kubelet(k, effective Kubelet) {
 	c.gates(k.FeatureGates)
 	c.args(k.ExtraArgs)
-	c.credentialProviders(k.ExtraArgs)
+	if problem := flags.Alone(func(name string) bool {
+		return slices.ContainsFunc(k.ExtraArgs, func(a Arg) bool { return a.Name == name && a.Value != "" })
+	}); problem != "" {
+		c.Add(c.path+".extraArgs", problem, "set both")
+	}
 	c.config(k.Config, "kubelet.config.k8s.io/v1beta1", "KubeletConfiguration")
 	c.reserved("systemReserved", k.SystemReserved)
 	c.reserved("kubeReserved", k.KubeReserved)
@@ -36,18 +40,6 @@ func (c componentCheck) kubelet(k, effective Kubelet) {
 		}
 	}
 	c.reservations(k, effective)
-}
-
-// credentialProviders reports one of the flags for credential providers without the other.
-func (c componentCheck) credentialProviders(args []Arg) {
-	has := func(name string) bool {
-		return slices.ContainsFunc(args, func(a Arg) bool { return a.Name == name && a.Value != "" })
-	}
-	for one, other := range map[string]string{flags.CredentialConfig: flags.CredentialPrograms, flags.CredentialPrograms: flags.CredentialConfig} {
-		if has(one) && !has(other) {
-			c.Add(c.path+".extraArgs", "kubelet ignores "+one+" without "+other, "set both")
-		}
-	}
 }
 
 // reservations checks what managers need of the settings that machines run. It reports a problem at the field of k that causes it, which may be another
@@ -104,20 +96,14 @@ func (c componentCheck) reserved(key string, list map[string]string) {
 	}
 }
 
-// evictionSignals lists the signals by which kubelet evicts pods.
-func evictionSignals() []string {
-	return []string{"memory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree", "containerfs.available",
-		"containerfs.inodesFree", "pid.available"}
-}
-
 // eviction checks the thresholds of evictions.
 func (c componentCheck) eviction(k, effective Kubelet) {
 	known := func(key, signal string) bool {
-		if slices.Contains(evictionSignals(), signal) {
+		if slices.Contains(flags.EvictionSignals(), signal) {
 			return true
 		}
-		hint := "known: " + strings.Join(evictionSignals(), ", ")
-		if near := fail.Nearest(signal, evictionSignals()); near != "" {
+		hint := "known: " + strings.Join(flags.EvictionSignals(), ", ")
+		if near := fail.Nearest(signal, flags.EvictionSignals()); near != "" {
 			hint = fmt.Sprintf("did you mean %q?", near)
 		}
 		c.Add(c.path+"."+key+"["+strict.Clip(signal)+"]", strict.Quote(signal)+" is not a signal of kubelet", hint)

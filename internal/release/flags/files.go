@@ -25,6 +25,16 @@ const (
 	CredentialPrograms = "image-credential-provider-bin-dir"
 )
 
+// Alone reports a flag of kubelet that it ignores without another one.
+func Alone(has func(flag string) bool) string {
+	for one, other := range map[string]string{CredentialConfig: CredentialPrograms, CredentialPrograms: CredentialConfig} {
+		if has(one) && !has(other) {
+			return "kubelet ignores " + one + " without " + other
+		}
+	}
+	return ""
+}
+
 // namedPair is the flag whose value is CERTIFICATE,KEY or CERTIFICATE,KEY:NAME,…
 const namedPair = "tls-sni-cert-key"
 

@@ -5,6 +5,7 @@ package flags
 
 import (
 	"embed"
+	"fmt"
 	"io/fs"
 	"maps"
 	"path"
@@ -106,6 +107,17 @@ func (t Table) Unmet(program string, set map[string]bool) (out []Unmet) {
 		}
 	}
 	return out
+}
+
+// Explain says what is wrong and what to do, and at which of the gates that a document sets; at is empty if AllAlpha or AllBeta decides.
+func (u Unmet) Explain(set map[string]bool) (at, problem, hint string) {
+	if _, ok := set[u.Gate]; ok {
+		return u.Gate, fmt.Sprintf("the feature gate %s needs %s, which is off", u.Gate, u.Needs), "set " + u.Needs + " to true, too"
+	}
+	if _, ok := set[u.Needs]; ok {
+		return u.Needs, fmt.Sprintf("the feature gate %s, which is on, needs %s", u.Gate, u.Needs), "set " + u.Gate + " to false, too"
+	}
+	return "", fmt.Sprintf("the feature gate %s, which is on, needs %s, which is off", u.Gate, u.Needs), "set " + u.Gate + " to false, or " + u.Needs + " to true"
 }
 
 // Gates lists the feature gates of a program.
