@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/naupegos/naupegos/internal/cluster/hops"
@@ -251,3 +252,23 @@ func TestGateWaitsForNode(t *testing.T) {
 		}
 	}
 }
+
+// TestGateLooksAgain: a gate whose API server never answers looks for the reason meanwhile, and does not only wait.
+func TestGateLooksAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, document(t, 3, 0, 0)).Running(document(t, 3, 0, 0))
+		l.Plane = mute{}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		began := time.Now()
+		err := l.Gate("demo-cp-9", "a machine without an address, which is not asked").Run(ctx, silent{})
+		if fail.KindOf(err) != fail.NotReady || time.Since(began) > time.Minute {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+	})
+}
+
+// mute is a control plane whose API servers never answer.
+type mute struct{ allRun }
+
+func (mute) WaitServer(ctx context.Context, _ string) error { <-ctx.Done(); return ctx.Err() }

@@ -19,13 +19,23 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
+// gateLook is how long a gate waits before it looks for the reason on the machine, and then goes on waiting: a server that ends at once runs for a moment,
+// after which nothing but its answer is awaited.
+const gateLook = 30 * time.Second
+
 // Gate waits until this control-plane machine serves again. It asks the machine itself: kubelet takes a moment to notice a changed manifest, and until then
 // the former servers still answer.
 func (c *Nodes) Gate(name, reason string) *plan.Step {
 	return &plan.Step{
 		ID: HealthID(name), Action: plan.Wait, Subject: name, Title: "wait until the control plane on " + name + " is ready", Reason: reason,
 		Run: func(ctx context.Context, p plan.Progress) error {
-			err := observe.Serving(ctx, c.Plane, []string{name}, p)
+			within, cancel := context.WithTimeout(ctx, gateLook)
+			err := observe.Serving(within, c.Plane, []string{name}, p)
+			late := within.Err() != nil
+			cancel()
+			if err != nil && late && ctx.Err() == nil {
+				err = fail.Wrap(fail.NotReady, err, "wait for the control plane on %s", name)
+			}
 			if fail.KindOf(err) != fail.NotReady || ctx.Err() != nil {
 				return err
 			}
