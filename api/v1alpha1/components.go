@@ -82,7 +82,7 @@ type Kubelet struct {
 	EvictionSoftGracePeriod map[string]string `json:"evictionSoftGracePeriod,omitempty" yaml:"evictionSoftGracePeriod,omitempty"`
 	// Maximum number of seconds that a pod gets to terminate when it is evicted by evictionSoft.
 	EvictionMaxPodGracePeriod int `json:"evictionMaxPodGracePeriod,omitempty" yaml:"evictionMaxPodGracePeriod,omitempty" jsonschema:"minimum=1,maximum=86400"`
-	// Whether pods may use the machine's swap: NoSwap, or LimitedSwap for Burstable pods. Left out: NoSwap.
+	// Whether pods may use the machine's swap: NoSwap, or LimitedSwap for Burstable pods, with which kubelets start only on machines with cgroup v2. Left out: NoSwap.
 	SwapBehavior string `json:"swapBehavior,omitempty" yaml:"swapBehavior,omitempty" jsonschema:"enum=NoSwap,enum=LimitedSwap"`
 	// Size at which a container's log is rotated, such as "10Mi".
 	ContainerLogMaxSize string `json:"containerLogMaxSize,omitempty" yaml:"containerLogMaxSize,omitempty"`

@@ -67,6 +67,8 @@ type IdentityIssuer struct {
 	ClientID string `json:"clientID,omitempty" yaml:"clientID,omitempty" jsonschema:"maxLength=500" host:"none"`
 	// Scopes that naupegos login asks for. Left out: openid, profile, email, offline_access.
 	Scopes []string `json:"scopes,omitempty" yaml:"scopes,omitempty" jsonschema:"maxItems=20"`
+	// Port of http://127.0.0.1:PORT/callback, to which the browser returns, for providers that compare the whole redirect address. Left out: any free port.
+	LoginPort int `json:"loginPort,omitempty" yaml:"loginPort,omitempty" jsonschema:"minimum=1024,maximum=65535" host:"none"`
 	// How a token's claims become a user.
 	Claims ClaimMappings `json:"claims,omitzero" yaml:"claims,omitempty"`
 	// Conditions on claims. Tokens that do not meet all of them are refused.

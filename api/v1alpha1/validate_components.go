@@ -70,6 +70,13 @@ func (c componentCheck) gates(gates map[string]bool) {
 			c.Add(at, fmt.Sprintf("Kubernetes %s has locked the feature gate %s to %v", c.table.Minor, strict.Quote(name), g.Default), "remove it")
 		}
 	}
+	for _, u := range c.table.Unmet(c.program, gates) {
+		at, problem, hint := u.Explain(gates)
+		if at != "" {
+			at = "[" + strict.Clip(at) + "]"
+		}
+		c.Add(c.path+".featureGates"+at, problem, hint)
+	}
 }
 
 // unknown reports a name that the release does not know: dropped since an older minor, not added yet, or misspelt.
@@ -128,7 +135,7 @@ func (c componentCheck) args(args []Arg) {
 		first[a.Name] = i
 		if problem := cmp.Or(f.Check(a.Value), flags.Among(c.program, a.Name, a.Value)); problem != "" {
 			c.Add(at+".value", fmt.Sprintf("the flag %s: %s, got %s", a.Name, problem, strict.Quote(a.Value)), "")
-		} else if problem := unwritable(c.program, a.Value); problem != "" {
+		} else if problem := flags.Unwritable(c.program, a.Value); problem != "" {
 			c.Add(at+".value", problem, "")
 		} else if problem, hint := flags.Unseen(c.program, a.Name, a.Value, dirs, c.doc.Spec.Etcd.Mode == EtcdService); problem != "" {
 			c.Add(at+".value", fmt.Sprintf("the flag %s: %s", a.Name, problem), hint)
@@ -143,19 +150,6 @@ func (c componentCheck) taken(at, what, instead string) {
 		return
 	}
 	c.Add(at, what+" is not yours to set: "+instead, "remove it")
-}
-
-// unwritable reports why a value can't be passed on: static pods expand $(NAME), and systemd interprets special characters in kubelet's flags.
-func unwritable(program, value string) string {
-	switch {
-	case strings.ContainsAny(value, "\n\r\x00"):
-		return "has more than one line"
-	case strings.Contains(value, "$("):
-		return "has $( in it, which Kubernetes would replace"
-	case program == flags.Kubelet && strings.ContainsAny(value, " \t\"'\\$%"):
-		return "has a space, a quote, or one of \\ $ % in it, which systemd would take for its own"
-	}
-	return ""
 }
 
 // apiServer checks the settings of API servers.

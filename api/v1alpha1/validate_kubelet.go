@@ -13,6 +13,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/strict"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/release/flags"
 )
 
 var cpuSet = regexp.MustCompile(`^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$`)
@@ -21,6 +22,11 @@ var cpuSet = regexp.MustCompile(`^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$`)
 func (c componentCheck) kubelet(k, effective Kubelet) {
 	c.gates(k.FeatureGates)
 	c.args(k.ExtraArgs)
+	if problem := flags.Alone(func(name string) bool {
+		return slices.ContainsFunc(k.ExtraArgs, func(a Arg) bool { return a.Name == name && a.Value != "" })
+	}); problem != "" {
+		c.Add(c.path+".extraArgs", problem, "set both")
+	}
 	c.config(k.Config, "kubelet.config.k8s.io/v1beta1", "KubeletConfiguration")
 	c.reserved("systemReserved", k.SystemReserved)
 	c.reserved("kubeReserved", k.KubeReserved)
@@ -90,20 +96,14 @@ func (c componentCheck) reserved(key string, list map[string]string) {
 	}
 }
 
-// evictionSignals lists the signals by which kubelet evicts pods.
-func evictionSignals() []string {
-	return []string{"memory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree", "containerfs.available",
-		"containerfs.inodesFree", "pid.available"}
-}
-
 // eviction checks the thresholds of evictions.
 func (c componentCheck) eviction(k, effective Kubelet) {
 	known := func(key, signal string) bool {
-		if slices.Contains(evictionSignals(), signal) {
+		if slices.Contains(flags.EvictionSignals(), signal) {
 			return true
 		}
-		hint := "known: " + strings.Join(evictionSignals(), ", ")
-		if near := fail.Nearest(signal, evictionSignals()); near != "" {
+		hint := "known: " + strings.Join(flags.EvictionSignals(), ", ")
+		if near := fail.Nearest(signal, flags.EvictionSignals()); near != "" {
 			hint = fmt.Sprintf("did you mean %q?", near)
 		}
 		c.Add(c.path+"."+key+"["+strict.Clip(signal)+"]", strict.Quote(signal)+" is not a signal of kubelet", hint)

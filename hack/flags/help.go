@@ -61,6 +61,18 @@ func tableText(ctx context.Context, version, dir string) ([]byte, error) {
 			gates[name] = line
 		}
 	}
+	needs, err := gateNeeds(ctx, version)
+	if err != nil {
+		return nil, err
+	}
+	for name, others := range needs {
+		for _, other := range append(slices.Clone(others), name) {
+			if gates[other] == "" {
+				return nil, fmt.Errorf("the sources name the feature gate %q, which the programs of %s do not have", other, version)
+			}
+		}
+		gates[name] += " needs=" + strings.Join(others, ",")
+	}
 	fmt.Fprintf(&b, "\n[gates kubernetes]\n%s\n", strings.Join(sorted(gates), "\n"))
 	fmt.Fprintf(&b, "\n[plugins %s]\n%s\n", flags.APIServer, strings.Join(plugins, "\n"))
 	apis, err := apiVersions(ctx, version)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -49,6 +50,12 @@ func TestTablesAgainstBundles(t *testing.T) {
 			} {
 				if out, err := exec.CommandContext(t.Context(), filepath.Join(dir, program), wrong, "--version").CombinedOutput(); err == nil {
 					t.Errorf("%s takes %s: %s", program, wrong, out)
+				}
+			}
+			for _, program := range []string{flags.APIServer, flags.Scheduler, flags.Kubelet} { // what needs another gate is known to the programs, too
+				out, err := exec.CommandContext(t.Context(), filepath.Join(dir, program), "--feature-gates=GracefulNodeShutdown=false").CombinedOutput()
+				if err == nil || !strings.Contains(string(out), "depends on features that are disabled: [GracefulNodeShutdown]") {
+					t.Errorf("%s without GracefulNodeShutdown: %v: %s", program, err, out)
 				}
 			}
 			compared++

@@ -73,6 +73,49 @@ func listedGates(ctx context.Context, version string) (map[string]string, error)
 	return out, nil
 }
 
+// gateNeeds returns the feature gates that each feature gate needs, according to the sources of a release.
+func gateNeeds(ctx context.Context, version string) (map[string][]string, error) {
+	dir, err := moduleDir(ctx, "k8s.io/kubernetes", version)
+	if err != nil {
+		return nil, err
+	}
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(dir, "pkg/features/kube_features.go"), nil, 0)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string][]string{}
+	ast.Inspect(file, func(n ast.Node) bool {
+		v, ok := n.(*ast.ValueSpec)
+		if !ok || v.Names[0].Name != "defaultKubernetesFeatureGateDependencies" {
+			return true
+		}
+		for _, e := range v.Values[0].(*ast.CompositeLit).Elts {
+			pair := e.(*ast.KeyValueExpr)
+			for _, needs := range pair.Value.(*ast.CompositeLit).Elts {
+				out[gateName(pair.Key)] = append(out[gateName(pair.Key)], gateName(needs))
+			}
+		}
+		return false
+	})
+	if len(out) < 20 {
+		return nil, fmt.Errorf("only %d feature gates of %s need others", len(out), version)
+	}
+	return out, nil
+}
+
+// gateName returns the name of a feature gate's constant, which is that of the gate.
+func gateName(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return e.Name
+	case *ast.SelectorExpr:
+		return e.Sel.Name
+	case *ast.CallExpr: // featuregate.Feature(clientfeatures.X)
+		return gateName(e.Args[0])
+	}
+	return ""
+}
+
 var (
 	groupName   = regexp.MustCompile(`GroupName\s*=\s*"([a-z0-9.-]*)"`)
 	versionName = regexp.MustCompile(`^v[0-9]+((alpha|beta)[0-9]+)?$`)

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -75,8 +76,9 @@ func (a *Agent) installPackages(ctx context.Context, names []string, note func(b
 	if err == nil || fail.KindOf(err) == fail.Conflict || dpkg.Locked(err) {
 		return aptError(ctx, err, what)
 	}
-	if _, err = a.apt(ctx, "update", "-q"); err == nil {
-		err = tryInstall(ctx, a, names, note)
+	_, lists := a.apt(ctx, "update", "-q", "-o", "APT::Update::Error-Mode=any") // says which source can't be used; others may have the package
+	if err = tryInstall(ctx, a, names, note); err != nil && lists != nil && fail.KindOf(err) != fail.Conflict {
+		err = fmt.Errorf("%w; and %w", err, lists)
 	}
 	return aptError(ctx, err, what)
 }

@@ -154,6 +154,44 @@ func TestInstallAtAnyTime(t *testing.T) {
 	testkit.Fails(t, err, fail.NotReady, "unattended-upgrades")
 }
 
+// TestInstallFromOwnSource: authorities and name servers are in place before apt asks a source of the same configuration. If a source can't be used, the
+// error says why, unless another one has the package.
+func TestInstallFromOwnSource(t *testing.T) {
+	c := config()
+	c.Packages = []string{"lb"}
+	c.Files = append(c.Files, machine.File{Path: "/etc/apt/sources.list.d/site.sources", Mode: 0o644, Content: []byte("x")}, machine.File{Path: authoritiesDir + "naupegos-1.crt", Mode: 0o644, Content: []byte("pem")},
+		machine.File{Path: "/etc/resolv.conf", Mode: 0o644, Content: []byte("nameserver 10.0.0.53\n")})
+	d := withDebian(t)
+	write(t, d.root+authoritiesProgram, "")
+	d.fail = func(argv []string) error {
+		if slices.Contains(argv, "update") && (!slices.Contains(d.calls, "update-ca-certificates") || d.content("/etc/resolv.conf") == "") {
+			t.Errorf("apt asks before the machine trusts and finds the source: %q", d.calls)
+		}
+		return d.run(argv)
+	}
+	d.apply(t, c)
+
+	for _, has := range []bool{true, false} {
+		d := withDebian(t)
+		d.stale = true
+		d.fail = func(argv []string) error {
+			if slices.Contains(argv, "update") {
+				d.stale = !has
+				return &CommandError{Argv: argv, Code: 100, Stderr: "E: Failed to fetch https://site/InRelease  certificate verification failed"}
+			}
+			return d.run(argv)
+		}
+		c := config()
+		c.Packages = []string{"lb"}
+		_, err := d.agent().Apply(t.Context(), c, false)
+		if has {
+			testkit.Must(t, err)
+			continue
+		}
+		testkit.Fails(t, err, fail.Refused, "Unable to locate package lb", "certificate verification failed")
+	}
+}
+
 // TestInstallRemovesNothing: a package that others conflict with is refused, by the dry run, too, before anything is changed. One that another
 // package stands for is not wanted.
 func TestInstallRemovesNothing(t *testing.T) {

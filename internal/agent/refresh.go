@@ -2,6 +2,8 @@ package agent
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/naupegos/naupegos/internal/agent/bootargs"
@@ -12,6 +14,9 @@ import (
 
 // authoritiesDir holds the CA certificates that are trusted in addition to the system's own.
 const authoritiesDir = "/usr/local/share/ca-certificates/"
+
+// authoritiesProgram is of the package ca-certificates.
+const authoritiesProgram = "/usr/sbin/update-ca-certificates"
 
 // refresh is a command that makes the system notice changed files.
 type refresh struct {
@@ -87,9 +92,11 @@ func (r refresh) run(ctx context.Context, a *Agent) error {
 	return err
 }
 
-// early reports whether the installation of packages may need a file: package sources, their keys, the proxy, and the CA certificates for both.
+// early reports whether the installation of packages may need a file: package sources, their keys, the proxy, CA certificates, and name servers.
 func early(o *op) bool {
-	return strings.HasPrefix(o.path, "/etc/apt/") || strings.HasPrefix(o.path, authoritiesDir)
+	return slices.ContainsFunc([]string{"/etc/apt/", authoritiesDir, "/etc/resolv.conf", "/etc/systemd/resolved.conf.d/", "/etc/NetworkManager/conf.d/"}, func(at string) bool {
+		return strings.HasPrefix(o.path, at)
+	})
 }
 
 // beforePackages places the files that the installation of packages needs, and updates the package lists if the sources change.
@@ -110,6 +117,14 @@ func beforePackages(ctx context.Context, a *Agent, d *diff) error {
 		return err
 	}
 	if err := a.placeFiles(ops); err != nil {
+		return err
+	}
+	placed := map[string]bool{}
+	for _, o := range ops { // a package may bring the program, which then takes notice of what is there
+		placed[o.path] = !strings.HasPrefix(o.path, authoritiesDir) || a.isThere(authoritiesProgram)
+	}
+	maps.DeleteFunc(placed, func(_ string, notice bool) bool { return !notice })
+	if err := takeNotice(ctx, a, placed); err != nil {
 		return err
 	}
 	for _, o := range ops {

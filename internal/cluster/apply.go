@@ -318,7 +318,11 @@ func (a *applying) planControlPlane(balanced []string) {
 		}
 		st.Rolling = true
 		a.AfterOthers(st, a.o)
-		previous = a.chain(stage.RollControlPlane, append([]*plan.Step{st, a.Gate(s.Name, "one control-plane machine at a time")}, a.CheckSteps(s.Name)...), previous...)
+		gate := a.Gate(s.Name, "one control-plane machine at a time")
+		if a.o.Nodes[s.Name].Ready && observe.RestartsKubelet(a.o.Machines[s.Name].Report) {
+			gate = a.WithNode(gate, s)
+		}
+		previous = a.chain(stage.RollControlPlane, append([]*plan.Step{st, gate}, a.CheckSteps(s.Name)...), previous...)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/naupegos/naupegos/internal/cluster/hops"
@@ -219,3 +220,50 @@ func TestBehind(t *testing.T) {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }
+
+// TestGateWaitsForNode: the next control-plane machine changes only once the kubelet that restarted has its node Ready again. Servers may run while their
+// kubelet does not start.
+func TestGateWaitsForNode(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for unit, waits := range map[string]bool{"kubelet.service": true, "containerd.service": false} {
+		l := newLab(t, document(t, 3, 0, 0)).Running(document(t, 3, 0, 0))
+		o := l.restarting(l.observed(nil, controlPlanes(3)...))
+		for _, seen := range o.Machines {
+			seen.Report.Changes[0].Name = unit
+		}
+		gates := 0
+		for _, s := range l.stepsOf(o) {
+			if !strings.HasPrefix(s.ID, "health/demo-cp-") {
+				continue
+			}
+			gates++
+			if err := s.Run(ended, silent{}); (err != nil) != waits { // the servers run; the API can't be asked any more
+				t.Errorf("after a restart of %s, %s ends with %v", unit, s.ID, err)
+			}
+		}
+		if gates != 3 {
+			t.Errorf("after a restart of %s there are %d gates", unit, gates)
+		}
+	}
+}
+
+// TestGateLooksAgain: a gate whose API server never answers looks for the reason meanwhile, and does not only wait.
+func TestGateLooksAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, document(t, 3, 0, 0)).Running(document(t, 3, 0, 0))
+		l.Plane = mute{}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		began := time.Now()
+		err := l.Gate("demo-cp-9", "a machine without an address, which is not asked").Run(ctx, silent{})
+		if fail.KindOf(err) != fail.NotReady || time.Since(began) > time.Minute {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+	})
+}
+
+// mute is a control plane whose API servers never answer.
+type mute struct{ allRun }
+
+func (mute) WaitServer(ctx context.Context, _ string) error { <-ctx.Done(); return ctx.Err() }

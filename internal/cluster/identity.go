@@ -176,6 +176,7 @@ type SignIn struct {
 	ClientID string   `json:"clientID"`
 	Scopes   []string `json:"scopes"`
 	CA       []byte   `json:"ca,omitempty" doc:"Certificate (PEM) of the authority that vouches for the issuer"`
+	Port     int      `json:"port,omitempty" doc:"Port of this machine that the browser returns to; absent: any free port"`
 }
 
 // Entrance describes where the API is and how users sign in there. It contains no secrets.
@@ -198,7 +199,7 @@ func EntranceOf(ctx context.Context, c *Cluster) (*Entrance, error) {
 func signIns(c *Cluster) []SignIn {
 	all := []SignIn{}
 	for _, i := range c.Doc.Spec.Identity.Issuers {
-		all = append(all, SignIn{i.Name, i.URL, i.LoginClient(), i.LoginScopes(), []byte(i.CA)})
+		all = append(all, SignIn{i.Name, i.URL, i.LoginClient(), i.LoginScopes(), []byte(i.CA), i.LoginPort})
 	}
 	return all
 }

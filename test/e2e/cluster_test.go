@@ -55,12 +55,12 @@ func newRigOn(t testing.TB, where site, name string) *rig {
 		t.Fatal(err)
 	}
 	r.was = takeSnapshot(t)
-	t.Cleanup(func() {
+	t.Cleanup(r.destroyQuietly)
+	t.Cleanup(func() { // on its own, because a part of the evidence that fails ends the function
 		r.calm.end()
 		if t.Failed() {
 			r.evidence()
 		}
-		r.destroyQuietly()
 	})
 	return r
 }

@@ -163,6 +163,6 @@ func (h Host) content(ctx context.Context, name string, f *kubeconfigFlags) (con
 	if err != nil {
 		return nil, "", err
 	}
-	conf, err = userconf.Exec(name, e.Server, e.CA, i.Name, userconf.Login{Issuer: i.URL, ClientID: i.ClientID, Scopes: i.Scopes, CA: i.CA})
+	conf, err = userconf.Exec(name, e.Server, e.CA, i.Name, userconf.Login{Issuer: i.URL, ClientID: i.ClientID, Scopes: i.Scopes, CA: i.CA, Port: i.Port})
 	return conf, i.Name, err
 }

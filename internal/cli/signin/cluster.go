@@ -1,6 +1,7 @@
 package signin
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -74,8 +75,9 @@ func (h Host) toCluster(ctx context.Context, name string, f *flags) error {
 	if err != nil {
 		return err
 	}
-	how := signInOf(i)
-	s, who, err := h.signIn(ctx, how, f)
+	how, at := signInOf(i), *f
+	at.port = cmp.Or(f.port, i.Port)
+	s, who, err := h.signIn(ctx, how, &at)
 	if err != nil {
 		return err
 	}

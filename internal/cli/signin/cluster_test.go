@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -182,6 +183,32 @@ func TestLoginToCluster(t *testing.T) {
 	testkit.Must(t, out.ExecuteContext(t.Context()))
 	if s := testkit.Value(read(file(p.dir, keyOf(signInOf(&p.signIn)))))(t); s != nil {
 		t.Error("the sign-in is still there")
+	}
+}
+
+// TestLoginPort: the browser returns to the port of the issuer, or to the one that the user names.
+func TestLoginPort(t *testing.T) {
+	p := newPeople(t, "kubernetes")
+	p.signIn.Port = testkit.FreePort(t)
+	other := testkit.FreePort(t)
+	for _, c := range []struct {
+		args []string
+		want int
+	}{{nil, p.signIn.Port}, {[]string{"--port", fmt.Sprint(other)}, other}} {
+		p.said = &testkit.Buffer{}
+		p.host.Err = p.said
+		ctx, cancel := context.WithCancel(t.Context())
+		login := NewLogin(p.host)
+		login.SetArgs(append([]string{"demo"}, c.args...))
+		login.SilenceErrors, login.SilenceUsage = true, true
+		done := make(chan error, 1)
+		go func() { done <- login.ExecuteContext(ctx) }()
+		at := testkit.Value(url.Parse(p.printed(t, regexp.MustCompile(`(https://\S+)`))))(t)
+		if want := fmt.Sprintf("http://127.0.0.1:%d/callback", c.want); at.Query().Get("redirect_uri") != want {
+			t.Errorf("%q: the browser returns to %s, want %s", c.args, at.Query().Get("redirect_uri"), want)
+		}
+		cancel()
+		<-done
 	}
 }
 

@@ -77,6 +77,7 @@ that ask a server use it when neither $NAUPEGOS_TOKEN nor $NAUPEGOS_TOKEN_FILE i
 		},
 	}
 	f.bind(c)
+	c.Flags().Lookup("port").Usage = "port of this machine that the browser returns to (default that of the cluster's issuer, else any free port)"
 	c.Flags().BoolVar(&f.fresh, "fresh", false, "sign in again even if you are signed in at the provider: kubeconfig, handover, and commands that give up a cluster or its data need a recent sign-in")
 	c.Flags().StringVar(&f.issuer, "issuer", "", "with CLUSTER: the issuer's name, if the cluster has several")
 	return c

@@ -19,19 +19,43 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
+// gateLook is how long a gate waits before it looks for the reason on the machine, and then goes on waiting: a server that ends at once runs for a moment,
+// after which nothing but its answer is awaited.
+const gateLook = 30 * time.Second
+
 // Gate waits until this control-plane machine serves again. It asks the machine itself: kubelet takes a moment to notice a changed manifest, and until then
 // the former servers still answer.
 func (c *Nodes) Gate(name, reason string) *plan.Step {
 	return &plan.Step{
 		ID: HealthID(name), Action: plan.Wait, Subject: name, Title: "wait until the control plane on " + name + " is ready", Reason: reason,
 		Run: func(ctx context.Context, p plan.Progress) error {
-			err := observe.Serving(ctx, c.Plane, []string{name}, p)
+			within, cancel := context.WithTimeout(ctx, gateLook)
+			err := observe.Serving(within, c.Plane, []string{name}, p)
+			late := within.Err() != nil
+			cancel()
+			if err != nil && late && ctx.Err() == nil {
+				err = fail.Wrap(fail.NotReady, err, "wait for the control plane on %s", name)
+			}
 			if fail.KindOf(err) != fail.NotReady || ctx.Err() != nil {
 				return err
 			}
 			return c.serverTrouble(ctx, name, err)
 		},
 	}
+}
+
+// WithNode makes the gate of a machine whose kubelet restarts wait for its node, too: what keeps a kubelet from starting must not reach the next machine.
+func (c *Nodes) WithNode(gate *plan.Step, s wanted.Slot) *plan.Step {
+	run := gate.Run
+	gate.Run = func(ctx context.Context, p plan.Progress) error {
+		if err := run(ctx, p); err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(ctx, c.Doc.Spec.Timeouts.NodeReady.Duration+support.LookTime)
+		defer cancel()
+		return c.bringNode(ctx, s, p)
+	}
+	return gate
 }
 
 // AfterOthers makes a step that restarts servers wait until the other control-plane machines run their rendered pods, whichever apply rendered them, and

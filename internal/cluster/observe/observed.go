@@ -97,6 +97,13 @@ func (o *Observed) Starts(name string) bool {
 	})
 }
 
+// RestartsKubelet reports whether the changes of a machine restart its kubelet.
+func RestartsKubelet(r *machine.Report) bool {
+	return r != nil && slices.ContainsFunc(r.Changes, func(ch machine.Change) bool {
+		return ch.Kind == "unit" && ch.Name == "kubelet.service" && ch.Action == "restart"
+	})
+}
+
 // Stale returns why the API's view of a node is out of date: its machine or kubelet is down, or started later; "" if it is not, or if that is unknown.
 func (o *Observed) Stale(n kube.NodeInfo) string {
 	s := o.Machines[n.Name]

@@ -96,6 +96,9 @@ func (p Params) kubeletLayer(ctx context.Context, k *pki.PKI, n Node, server str
 	unit := kubeletUnit()
 	unit.DropIns = append(unit.DropIns, machine.DropIn{Name: "20-naupegos.conf", Content: kubeletOwnDropIn(p.Settings.kubelet(n))})
 	unit.Watches = append(unit.Watches, kubeletConfigPath, kubeletFlagsPath)
+	for _, a := range p.Settings.kubelet(n).Args {
+		unit.Watches = append(unit.Watches, flags.Reads(flags.Kubelet, a.Name, a.Value)...)
+	}
 	for _, f := range firsts {
 		unit.Watches = append(unit.Watches, f.Path)
 	}

@@ -109,6 +109,22 @@ func TestPoolSettings(t *testing.T) {
 	}
 }
 
+// TestKubeletCredentialProviders: kubelet restarts when the configuration of its credential providers changes.
+func TestKubeletCredentialProviders(t *testing.T) {
+	const config = "/etc/kubelet-credentials/config.yaml"
+	for _, want := range []bool{false, true} {
+		p := testParams()
+		if want {
+			p.Settings.Kubelet.Args = []Argument{{flags.CredentialConfig, config}, {flags.CredentialPrograms, "/usr/local/libexec/kubelet-credentials"}}
+		}
+		c := render(t, p, testPKI(t, testTime), 0)
+		i := slices.IndexFunc(c.Units, func(u machine.Unit) bool { return u.Name == "kubelet.service" })
+		if got := slices.Contains(c.Units[i].Watches, config); got != want {
+			t.Errorf("kubelet watches %v", c.Units[i].Watches)
+		}
+	}
+}
+
 // TestSettingsRemoved: removing all settings restores the machine's original configuration, and kubelet forgets its managers' state.
 func TestSettingsRemoved(t *testing.T) {
 	p := testParams()

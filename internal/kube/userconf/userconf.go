@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -133,6 +134,7 @@ type Login struct {
 	ClientID string   // of a public client
 	Scopes   []string // openid among them
 	CA       []byte   // certificate (PEM) of the authority that vouches for the issuer; empty: the system's
+	Port     int      // of this machine, that the browser returns to; 0: any free port
 }
 
 // Exec returns a kubeconfig that holds no secret: kubectl runs "naupegos get-token" for a token of the person who uses it. server is the API's URL, ca what
@@ -141,6 +143,9 @@ func Exec(cluster, server string, ca []byte, user string, l Login) ([]byte, erro
 	args := []string{"get-token", "--issuer", l.Issuer, "--client-id", l.ClientID, "--scope", strings.Join(l.Scopes, ",")}
 	if len(l.CA) > 0 {
 		args = append(args, "--issuer-ca-data", base64.StdEncoding.EncodeToString(l.CA))
+	}
+	if l.Port != 0 {
+		args = append(args, "--port", strconv.Itoa(l.Port))
 	}
 	to, now, login := clientcmdapi.NewConfig(), ContextName(cluster, user), cluster+"-"+user
 	to.Clusters[cluster] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: ca}

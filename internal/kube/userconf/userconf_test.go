@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"k8s.io/client-go/tools/clientcmd"
@@ -11,6 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/kube/layout"
 	"github.com/naupegos/naupegos/internal/pki"
 	"github.com/naupegos/naupegos/internal/pki/pkitest"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 const others = `apiVersion: v1
@@ -90,5 +92,16 @@ func TestMergeIntoNothing(t *testing.T) {
 	}
 	if left, err := os.ReadFile(path); err != nil || string(left) != "{" {
 		t.Errorf("%q, %v", left, err)
+	}
+}
+
+// TestExec: the kubeconfig names the port that the browser returns to, if the issuer has one.
+func TestExec(t *testing.T) {
+	for port, want := range map[int][]string{0: nil, 8250: {"--port", "8250"}} {
+		conf := testkit.Value(Exec("demo", "https://10.0.0.1:6443", nil, "corp", Login{Issuer: "https://login.example.org", ClientID: "k", Scopes: []string{"openid", "email"}, Port: port}))(t)
+		args := testkit.Value(clientcmd.Load(conf))(t).AuthInfos["demo-corp"].Exec.Args
+		if !slices.Equal(args, append([]string{"get-token", "--issuer", "https://login.example.org", "--client-id", "k", "--scope", "openid,email"}, want...)) {
+			t.Errorf("%q", args)
+		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// reads lists the flags of static pods whose value names a file that the program reads, without those that Instead refuses.
+// reads lists the flags of static pods and of kubelet whose value names a file that the program reads, without those that Instead refuses.
 var reads = map[string][]string{
 	APIServer: {"authentication-token-webhook-config-file", "egress-selector-config-file", "peer-ca-file", namedPair, "token-auth-file", "tracing-config-file"},
 	ControllerManager: {"cloud-config", "cluster-signing-kube-apiserver-client-cert-file", "cluster-signing-kube-apiserver-client-key-file",
@@ -15,7 +15,24 @@ var reads = map[string][]string{
 		"cluster-signing-kubelet-serving-key-file", "cluster-signing-legacy-unknown-cert-file", "cluster-signing-legacy-unknown-key-file",
 		"leader-migration-config", "pv-recycler-pod-template-filepath-hostpath", "pv-recycler-pod-template-filepath-nfs", namedPair},
 	Scheduler: {"client-ca-file", "requestheader-client-ca-file", namedPair},
+	Kubelet:   {CredentialConfig},
 	Etcd:      {"client-cert-file", "client-key-file", "client-crl-file", "discovery-cacert", "discovery-cert", "discovery-key", "peer-client-cert-file", "peer-client-key-file", "peer-crl-file"},
+}
+
+// The flags of kubelet for programs that supply credentials of registries. kubelet ignores one without the other.
+const (
+	CredentialConfig   = "image-credential-provider-config"
+	CredentialPrograms = "image-credential-provider-bin-dir"
+)
+
+// Alone reports a flag of kubelet that it ignores without another one.
+func Alone(has func(flag string) bool) string {
+	for one, other := range map[string]string{CredentialConfig: CredentialPrograms, CredentialPrograms: CredentialConfig} {
+		if has(one) && !has(other) {
+			return "kubelet ignores " + one + " without " + other
+		}
+	}
+	return ""
 }
 
 // namedPair is the flag whose value is CERTIFICATE,KEY or CERTIFICATE,KEY:NAME,…
@@ -33,7 +50,7 @@ func Reads(program, flag, value string) []string {
 	return []string{value}
 }
 
-// Unseen reports why a program does not see the files that a flag's value names, and what to do; empty if it sees them. The programs run in pods, which see
+// Unseen reports why a program does not see the files that a flag's value names, and what to do; empty if it sees them. All but kubelet run in pods, which see
 // only what is mounted: dirs, which hold files of the document, and kubeadm's. With etcdOutside, etcd runs in no pod.
 func Unseen(program, flag, value string, dirs map[string]bool, etcdOutside bool) (problem, hint string) {
 	files := Reads(program, flag, value)
@@ -45,7 +62,7 @@ func Unseen(program, flag, value string, dirs map[string]bool, etcdOutside bool)
 		switch {
 		case !path.IsAbs(file) || path.Clean(file) != file:
 			return fmt.Sprintf("%q is not an absolute path", file), "as " + own
-		case sees(program, file) || program == Etcd && etcdOutside:
+		case sees(program, file) || program == Etcd && etcdOutside || program == Kubelet:
 		case program == Etcd:
 			return fmt.Sprintf("the pod of etcd does not see %q", file), "it sees kubeadm's files in /etc/kubernetes/pki/etcd; with spec.etcd.mode service, etcd sees the machine's files"
 		case !dirs[path.Dir(file)]:

@@ -5,6 +5,7 @@ package flags
 
 import (
 	"embed"
+	"fmt"
 	"io/fs"
 	"maps"
 	"path"
@@ -39,7 +40,11 @@ type Gate struct {
 	Stage   string // "alpha", "beta", "ga" or "deprecated"
 	Default bool
 	Locked  bool // the program does not start if the gate is set to anything but Default
+	needs   []string
 }
+
+// Unmet is a feature gate that is on, and one that it needs and that is off: a program does not start with them.
+type Unmet struct{ Gate, Needs string }
 
 // Repeats reports whether a flag of a program may appear several times, each occurrence adding to the previous ones.
 func (f Flag) Repeats(program string) bool {
@@ -79,6 +84,40 @@ func (t Table) Flags(program string) []string { return slices.Sorted(maps.Keys(t
 func (t Table) Gate(program, name string) (Gate, bool) {
 	g, ok := t.gatesOf(program)[name]
 	return g, ok
+}
+
+// Unmet lists what the feature gates of a program lack if a document sets these.
+func (t Table) Unmet(program string, set map[string]bool) (out []Unmet) {
+	all := t.gatesOf(program)
+	on := func(name string) bool {
+		g := all[name]
+		if v, ok := set[name]; ok {
+			return v
+		}
+		if v, ok := set[map[string]string{"alpha": "AllAlpha", "beta": "AllBeta"}[g.Stage]]; ok {
+			return v
+		}
+		return g.Default
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		for _, needs := range all[name].needs {
+			if on(name) && !on(needs) {
+				out = append(out, Unmet{name, needs})
+			}
+		}
+	}
+	return out
+}
+
+// Explain says what is wrong and what to do, and at which of the gates that a document sets; at is empty if AllAlpha or AllBeta decides.
+func (u Unmet) Explain(set map[string]bool) (at, problem, hint string) {
+	if _, ok := set[u.Gate]; ok {
+		return u.Gate, fmt.Sprintf("the feature gate %s needs %s, which is off", u.Gate, u.Needs), "set " + u.Needs + " to true, too"
+	}
+	if _, ok := set[u.Needs]; ok {
+		return u.Needs, fmt.Sprintf("the feature gate %s, which is on, needs %s", u.Gate, u.Needs), "set " + u.Gate + " to false, too"
+	}
+	return "", fmt.Sprintf("the feature gate %s, which is on, needs %s, which is off", u.Gate, u.Needs), "set " + u.Gate + " to false, or " + u.Needs + " to true"
 }
 
 // Gates lists the feature gates of a program.
@@ -167,7 +206,13 @@ func parse(minor, text string) Table {
 			}
 			t.flags[program][words[0]] = Flag{Type: words[1], Deprecated: slices.Contains(words[2:], "deprecated")}
 		case kind == "gates":
-			t.gatesOf(program)[words[0]] = Gate{Stage: words[1], Default: words[2] == "true", Locked: slices.Contains(words[3:], "locked")}
+			g := Gate{Stage: words[1], Default: words[2] == "true", Locked: slices.Contains(words[3:], "locked")}
+			for _, w := range words[3:] {
+				if needs, ok := strings.CutPrefix(w, "needs="); ok {
+					g.needs = strings.Split(needs, ",")
+				}
+			}
+			t.gatesOf(program)[words[0]] = g
 		case kind == "config":
 			if t.fields[program] == nil {
 				t.fields[program] = map[string]string{}

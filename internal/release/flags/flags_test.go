@@ -145,3 +145,40 @@ func TestCheck(t *testing.T) {
 		}
 	}
 }
+
+// TestUnmet: feature gates that need others which are off, by the document or by default.
+func TestUnmet(t *testing.T) {
+	for _, minor := range release.Minors() {
+		table, _ := Of(minor)
+		for _, program := range Programs() {
+			if got := table.Unmet(program, nil); got != nil {
+				t.Errorf("%s: without settings, %s lacks %v", minor, program, got)
+			}
+			if got := table.Unmet(program, map[string]bool{"GracefulNodeShutdown": false}); (len(got) == 0) != (program == Etcd) {
+				t.Errorf("%s: %s: %v", minor, program, got)
+			}
+			for _, name := range table.Gates(program) {
+				g, _ := table.Gate(program, name)
+				for _, needs := range g.needs {
+					if _, ok := table.Gate(program, needs); !ok {
+						t.Errorf("%s: %s needs %s, which %s does not have", minor, name, needs, program)
+					}
+				}
+			}
+		}
+	}
+	table, _ := Of("1.37")
+	for _, c := range []struct {
+		set  map[string]bool
+		want []Unmet
+	}{
+		{map[string]bool{"DRAFractionalCapacityRange": true}, nil},
+		{map[string]bool{"DRAFractionalCapacityRange": true, "DRAConsumableCapacity": false}, []Unmet{{"DRAFractionalCapacityRange", "DRAConsumableCapacity"}}},
+		{map[string]bool{"DRAFractionalCapacityRange": true, "AllBeta": false}, []Unmet{{"DRAFractionalCapacityRange", "DRAConsumableCapacity"}}},
+		{map[string]bool{"PodGroupPreemptionPolicy": true}, []Unmet{{"PodGroupPreemptionPolicy", "GenericWorkload"}}},
+	} {
+		if got := table.Unmet(Scheduler, c.set); !slices.Equal(got, c.want) {
+			t.Errorf("%v: %v, want %v", c.set, got, c.want)
+		}
+	}
+}

@@ -138,3 +138,22 @@ func checkScalar(typ string, value any) string {
 	}
 	return ""
 }
+
+// Unwritable reports why a value can't be passed on: static pods expand $(NAME), and systemd interprets special characters in kubelet's flags.
+func Unwritable(program, value string) string {
+	switch {
+	case strings.ContainsAny(value, "\n\r\x00"):
+		return "has more than one line"
+	case strings.Contains(value, "$("):
+		return "has $( in it, which Kubernetes would replace"
+	case program == Kubelet && strings.ContainsAny(value, " \t\"'\\$%"):
+		return "has a space, a quote, or one of \\ $ % in it, which systemd would take for its own"
+	}
+	return ""
+}
+
+// EvictionSignals lists the signals by which kubelet evicts pods.
+func EvictionSignals() []string {
+	return []string{"memory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree", "containerfs.available",
+		"containerfs.inodesFree", "pid.available"}
+}
