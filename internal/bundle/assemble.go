@@ -36,9 +36,7 @@ func (l *Library) assemble(ctx context.Context, r recipe, origin string, progres
 	unlock, err := l.write(ctx, 0)
 	if fail.KindOf(err) == fail.Conflict {
 		a.report.note("library", "waiting until another naupegos has written its bundle to "+l.root)
-		t := a.report.begin("library", PhaseWait, 0)
 		unlock, err = l.write(ctx, longWait)
-		t.finish(false)
 	}
 	if err != nil {
 		return nil, nil, err

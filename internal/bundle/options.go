@@ -4,7 +4,6 @@ import "time"
 
 // The phases of an Event.
 const (
-	PhaseWait     = "wait"     // for another process to finish with the library
 	PhaseDownload = "download" // Done and Total are bytes (Total 0: unknown), or packages for "debian"
 	PhaseCompile  = "compile"  // Done and Total are Go packages
 	PhasePackage  = "package"  // Done and Total are images
