@@ -4,27 +4,30 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/naupegos/naupegos/api/v1alpha1/certificates"
 	"github.com/naupegos/naupegos/api/v1alpha1/eviction"
 	"github.com/naupegos/naupegos/api/v1alpha1/monitoring"
+	"github.com/naupegos/naupegos/api/v1alpha1/nodedns"
+	"github.com/naupegos/naupegos/api/v1alpha1/volumes"
 )
 
 // Addon is a component that runs in the cluster for its users. Naupegos installs it with the cluster, waits until it works, upgrades it with the
 // cluster, and removes it when it leaves the list.
 type Addon struct {
-	// Which addon: metrics-server provides the resource metrics of nodes and pods (kubectl top, autoscaling of pods); local-path provides volumes in a directory of the node that runs the pod; node-exporter serves the metrics of machines to Prometheus, and kube-state-metrics those of the API's objects; metallb gives Services of type LoadBalancer addresses in the machines' network; snapshot-controller turns VolumeSnapshots into snapshots of CSI drivers; cert-manager issues certificates to workloads, from authorities of your own or by ACME; external-dns publishes the names of Services and Ingresses at name servers that take dynamic updates; prometheus collects metrics of the cluster and its workloads, and Alertmanager sends alerts; descheduler evicts pods that would run better on other nodes; node-problem-detector reports what the kernels of the machines log as conditions and events of nodes; traefik passes requests on to pods, as Ingresses and Gateways of the Gateway API say.
-	Name string `json:"name" yaml:"name" jsonschema:"required,enum=metrics-server,enum=local-path,enum=node-exporter,enum=kube-state-metrics,enum=metallb,enum=snapshot-controller,enum=cert-manager,enum=external-dns,enum=prometheus,enum=descheduler,enum=node-problem-detector,enum=traefik"`
+	// Which addon: metrics-server provides the resource metrics of nodes and pods (kubectl top, autoscaling of pods); local-path provides volumes in a directory of the node that runs the pod; node-exporter serves the metrics of machines to Prometheus, and kube-state-metrics those of the API's objects; metallb gives Services of type LoadBalancer addresses in the machines' network; snapshot-controller turns VolumeSnapshots into snapshots of CSI drivers; cert-manager issues certificates to workloads, from authorities of your own or by ACME; external-dns publishes the names of Services and Ingresses at name servers that take dynamic updates; prometheus collects metrics of the cluster and its workloads, and Alertmanager sends alerts; descheduler evicts pods that would run better on other nodes; node-problem-detector reports what the kernels of the machines log as conditions and events of nodes; traefik passes requests on to pods, as Ingresses and Gateways of the Gateway API say; node-local-dns answers the DNS queries of each node's pods from a cache on the node.
+	Name string `json:"name" yaml:"name" jsonschema:"required,enum=metrics-server,enum=local-path,enum=node-exporter,enum=kube-state-metrics,enum=metallb,enum=snapshot-controller,enum=cert-manager,enum=external-dns,enum=prometheus,enum=descheduler,enum=node-problem-detector,enum=traefik,enum=node-local-dns"`
 	// Settings of the addon metrics-server.
 	MetricsServer *monitoring.MetricsServer `json:"metricsServer,omitempty" yaml:"metricsServer,omitempty"`
 	// Settings of the addon local-path.
-	LocalPath *LocalPath `json:"localPath,omitempty" yaml:"localPath,omitempty"`
+	LocalPath *volumes.LocalPath `json:"localPath,omitempty" yaml:"localPath,omitempty"`
 	// Settings of the addon node-exporter.
 	NodeExporter *monitoring.NodeExporter `json:"nodeExporter,omitempty" yaml:"nodeExporter,omitempty"`
 	// Settings of the addon metallb.
 	MetalLB *MetalLB `json:"metallb,omitempty" yaml:"metallb,omitempty"`
 	// Settings of the addon snapshot-controller.
-	SnapshotController *SnapshotController `json:"snapshotController,omitempty" yaml:"snapshotController,omitempty"`
+	SnapshotController *volumes.SnapshotController `json:"snapshotController,omitempty" yaml:"snapshotController,omitempty"`
 	// Settings of the addon cert-manager.
-	CertManager *CertManager `json:"certManager,omitempty" yaml:"certManager,omitempty"`
+	CertManager *certificates.CertManager `json:"certManager,omitempty" yaml:"certManager,omitempty"`
 	// Settings of the addon external-dns.
 	ExternalDNS *ExternalDNS `json:"externalDNS,omitempty" yaml:"externalDNS,omitempty"`
 	// Settings of the addon prometheus.
@@ -35,6 +38,8 @@ type Addon struct {
 	NodeProblemDetector *NodeProblemDetector `json:"nodeProblemDetector,omitempty" yaml:"nodeProblemDetector,omitempty"`
 	// Settings of the addon traefik.
 	Traefik *Traefik `json:"traefik,omitempty" yaml:"traefik,omitempty"`
+	// Settings of the addon node-local-dns.
+	NodeLocalDNS *nodedns.NodeLocalDNS `json:"nodeLocalDNS,omitempty" yaml:"nodeLocalDNS,omitempty"`
 }
 
 // The addons.
@@ -51,19 +56,8 @@ const (
 	AddonDescheduler      = "descheduler"
 	AddonNodeProblems     = "node-problem-detector"
 	AddonTraefik          = "traefik"
+	AddonNodeLocalDNS     = "node-local-dns"
 )
-
-// LocalPath makes a directory on the node for each PersistentVolumeClaim. Such a volume stays on its node: it is lost with the node, and no other node can use it.
-type LocalPath struct {
-	// Directory of the volumes on each node.
-	Path string `json:"path,omitempty" yaml:"path,omitempty" jsonschema:"default=/var/lib/local-path,maxLength=200" host:"none"`
-	// Name of the StorageClass.
-	StorageClass string `json:"storageClass,omitempty" yaml:"storageClass,omitempty" jsonschema:"default=local-path,maxLength=63,pattern=^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"`
-	// Make it the default StorageClass, for claims that name no class. Left out: true, except with provider openstack, where cinder is the default.
-	Default *bool `json:"default,omitempty" yaml:"default,omitempty"`
-	// What happens to a volume when its claim is deleted: Delete removes the directory with all data, Retain keeps it.
-	ReclaimPolicy string `json:"reclaimPolicy,omitempty" yaml:"reclaimPolicy,omitempty" jsonschema:"default=Delete,enum=Delete,enum=Retain"`
-}
 
 // MetalLB gives Services of type LoadBalancer addresses and announces them. Not with provider openstack, whose cloud has load balancers.
 type MetalLB struct {
@@ -103,34 +97,6 @@ type BGPPeer struct {
 	MyASN int `json:"myASN" yaml:"myASN" jsonschema:"required,minimum=1,maximum=4294967295"`
 }
 
-// SnapshotController binds each VolumeSnapshot to the content that a CSI driver makes.
-type SnapshotController struct {
-	// Pods of the controller. With 2, snapshots are served while a node is away.
-	Replicas int `json:"replicas,omitempty" yaml:"replicas,omitempty" jsonschema:"default=1,minimum=1,maximum=5"`
-}
-
-// CertManager issues certificates as Issuers, ClusterIssuers, and annotations of Ingresses ask for them.
-type CertManager struct {
-	// Pods of each of its three programs. With 2, certificates are issued while a node is away.
-	Replicas int `json:"replicas,omitempty" yaml:"replicas,omitempty" jsonschema:"default=1,minimum=1,maximum=5"`
-	// Namespace of the Secrets that ClusterIssuers name.
-	ClusterResourceNamespace string `json:"clusterResourceNamespace,omitempty" yaml:"clusterResourceNamespace,omitempty" jsonschema:"default=cert-manager,maxLength=63,pattern=^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"`
-	// How cert-manager looks up the records of DNS-01 challenges before it asks the ACME server.
-	DNS01 *CertManagerDNS01 `json:"dns01,omitempty" yaml:"dns01,omitempty"`
-	// Serve Gateways of the Gateway API too. Its definitions must exist, or cert-manager does not start.
-	GatewayAPI bool `json:"gatewayAPI,omitempty" yaml:"gatewayAPI,omitempty" jsonschema:"default=false"`
-	// Feature gates of cert-manager, by name.
-	FeatureGates map[string]bool `json:"featureGates,omitempty" yaml:"featureGates,omitempty"`
-}
-
-// CertManagerDNS01 says which name servers are asked for the records of DNS-01 challenges.
-type CertManagerDNS01 struct {
-	// Recursive name servers that cert-manager asks instead of the pod's, as ADDRESS:PORT.
-	RecursiveNameservers []string `json:"recursiveNameservers" yaml:"recursiveNameservers" jsonschema:"required,minItems=1,maxItems=10" host:"none"`
-	// Ask only these servers, and not the domain's own name servers, which the network may not reach.
-	Only bool `json:"only,omitempty" yaml:"only,omitempty" jsonschema:"default=false"`
-}
-
 // NodeProblemDetector reads the kernel's log on each machine.
 type NodeProblemDetector struct {
 	// What it looks for: kernel (processes killed for lack of memory, tasks that hang, lockups, oopses), filesystem (errors, file systems that became read-only or shut down), hardware (errors of memory and other parts). Left out: all.
@@ -160,11 +126,11 @@ func (c *Cluster) defaultAddons() {
 			}
 		case AddonSnapshots:
 			if a.SnapshotController == nil {
-				a.SnapshotController = &SnapshotController{}
+				a.SnapshotController = &volumes.SnapshotController{}
 			}
 		case AddonCertManager:
 			if a.CertManager == nil {
-				a.CertManager = &CertManager{}
+				a.CertManager = &certificates.CertManager{}
 			}
 		case AddonNodeProblems:
 			if a.NodeProblemDetector == nil || len(a.NodeProblemDetector.Monitors) == 0 {
@@ -198,13 +164,17 @@ func (c *Cluster) defaultAddons() {
 				a.Traefik = &Traefik{}
 			}
 			a.Traefik.fill(c)
+		case AddonNodeLocalDNS:
+			if a.NodeLocalDNS == nil {
+				a.NodeLocalDNS = &nodedns.NodeLocalDNS{}
+			}
 		case AddonNodeExporter:
 			if a.NodeExporter == nil {
 				a.NodeExporter = &monitoring.NodeExporter{}
 			}
 		case AddonLocalPath:
 			if a.LocalPath == nil {
-				a.LocalPath = &LocalPath{}
+				a.LocalPath = &volumes.LocalPath{}
 			}
 			if a.LocalPath.Default == nil {
 				own := c.Spec.Provider.OpenStack == nil

@@ -124,7 +124,7 @@ func (t *Traefik) check(r *findings, c *Cluster, field string) {
 
 // checkPorts checks that each port of the nodes, of the Service and of the pods is used once.
 func (t *Traefik) checkPorts(r *findings, c *Cluster, field string) {
-	nodes, pods := ports.Machines(), ports.Pod()
+	nodes, pods := machinePorts(c), ports.Pod()
 	if t.Expose == ExposeNodePort {
 		nodes = ports.Services()
 	}

@@ -26,6 +26,7 @@ const (
 	NameDescheduler      = v1alpha1.AddonDescheduler
 	NameNodeProblems     = v1alpha1.AddonNodeProblems
 	NameTraefik          = v1alpha1.AddonTraefik
+	NameNodeLocalDNS     = v1alpha1.AddonNodeLocalDNS
 )
 
 // metalLBNamespace is the namespace of the addon metallb, whose controller reads and writes Secrets.
@@ -72,6 +73,8 @@ var (
 	nodeProblemsManifest string
 	//go:embed manifests/traefik.yaml
 	traefikManifest string
+	//go:embed manifests/node-local-dns.yaml
+	nodeLocalDNSManifest string
 )
 
 // Site lists the addons of a document in the document's order, without their manifests.
@@ -116,6 +119,9 @@ func Site(doc *v1alpha1.Cluster) []Addon {
 			kind := map[bool]string{true: "DaemonSet", false: "Deployment"}
 			out = append(out, Addon{Name: a.Name, Title: "Ingresses and Gateways (traefik)", Reason: "it passes clients' requests on to pods",
 				Workloads: []Workload{{kind[a.Traefik.Expose == v1alpha1.ExposeHostPort], a.Name, TraefikNamespace}}})
+		case v1alpha1.AddonNodeLocalDNS:
+			out = append(out, Addon{Name: a.Name, Title: "a cache of DNS on each node (node-local-dns)", Reason: "it answers the queries of the node's pods",
+				Workloads: []Workload{{Kind: "DaemonSet", Name: a.Name}}})
 		case v1alpha1.AddonKubeStateMetrics:
 			out = append(out, Addon{Name: a.Name, Title: "metrics of the API's objects (kube-state-metrics)", Reason: "Prometheus reads the state of workloads from it",
 				Workloads: []Workload{{Kind: "Deployment", Name: a.Name}}})
@@ -141,7 +147,7 @@ type Input struct {
 var renderers = map[string]func(Input, v1alpha1.Addon) ([]byte, error){
 	NameMetricsServer: metricsServer, NameLocalPath: localPath, NameNodeExporter: nodeExporter, NameKubeStateMetrics: kubeStateMetrics, NameMetalLB: metalLB,
 	NameSnapshots: snapshots, NameCertManager: certManager, NameExternalDNS: externalDNS, NamePrometheus: prometheus,
-	NameDescheduler: descheduler, NameNodeProblems: nodeProblems, NameTraefik: traefik,
+	NameDescheduler: descheduler, NameNodeProblems: nodeProblems, NameTraefik: traefik, NameNodeLocalDNS: nodeLocalDNS,
 }
 
 // RenderSite renders one addon of a document with the images of a bundle. It returns fail.NotFound if the bundle lacks an image.

@@ -63,7 +63,7 @@ func TestSite(t *testing.T) {
 		"defaults": "[{name: metrics-server}, {name: local-path}, {name: node-exporter}, {name: kube-state-metrics}, " +
 			"{name: metallb, metallb: {pools: [{name: services, addresses: [192.168.7.200-192.168.7.220]}]}}, {name: snapshot-controller}, {name: cert-manager}, " +
 			"{name: external-dns, externalDNS: {rfc2136: {server: 10.0.0.53, zones: [example.org], auth: {credentialsFile: /etc/naupegos/tsig}}}}, " +
-			"{name: prometheus}, {name: descheduler}, {name: node-problem-detector}, {name: traefik}]",
+			"{name: prometheus}, {name: descheduler}, {name: node-problem-detector}, {name: traefik}, {name: node-local-dns}]",
 		"settings": "[{name: metrics-server, metricsServer: {replicas: 2, resolution: 1m}}, " +
 			"{name: snapshot-controller, snapshotController: {replicas: 2}}, {name: cert-manager, certManager: {replicas: 3, clusterResourceNamespace: authorities, gatewayAPI: true, " +
 			"dns01: {recursiveNameservers: ['10.0.0.53:53', '[fd00::53]:5353'], only: true}, featureGates: {ValidateCAA: true, NameConstraints: false}}}, " +
@@ -77,7 +77,8 @@ func TestSite(t *testing.T) {
 			"{name: node-problem-detector, nodeProblemDetector: {monitors: [hardware, filesystem]}}, " +
 			"{name: traefik, traefik: {expose: HostPort, httpPort: 8000, httpsPort: 8443, defaultClass: false, gatewayAPI: true, ingressNGINX: true, customResources: true, redirectToHTTPS: true, " +
 			"minTLS: TLS1.3, defaultCertificate: wildcard, trustedProxies: [10.0.0.5, 10.1.0.0/24], proxyProtocol: true, accessLog: true, readTimeout: 10m, " +
-			"entryPoints: [{name: postgres, port: 5432}, {name: dns, port: 53, protocol: udp}]}}]",
+			"entryPoints: [{name: postgres, port: 5432}, {name: dns, port: 5353, protocol: udp}]}}, " +
+			"{name: node-local-dns, nodeLocalDNS: {address: 169.254.25.10, outside: Node, maxTTL: 5m, serveStale: 1h, entries: 50000, logQueries: true}}]",
 		"balanced": "[{name: metallb, metallb: {pools: [{name: lan, addresses: [192.168.7.0/28]}]}}, {name: traefik, traefik: {replicas: 1, keepClientAddress: true, redirectToHTTPS: true, " +
 			"annotations: {metallb.io/address-pool: lan, example.org/note: \"it's: \\\"quoted\\\"\"}, customResources: true, entryPoints: [{name: postgres, port: 5432}]}}]",
 	} {

@@ -42,7 +42,7 @@ func addonSettings(dns nameserver) []addonSetting {
 		{catalogue.ExternalDNS, fmt.Sprintf(", externalDNS: {rfc2136: {server: 10.76.5.1, port: %d, zones: [%s], auth: {credentialsFile: %s}}, policy: sync, sources: [service]}", dns.port, tsigZone, dns.keyFile)},
 		{catalogue.Prometheus, ", prometheus: {scrapeInterval: 10s}"},
 		{catalogue.Descheduler, ", descheduler: {interval: 10s, policies: [duplicates, low-node-utilization], excludedNamespaces: [shop]}"},
-		{catalogue.NodeProblems, ""},
+		{catalogue.NodeProblems, ""}, {catalogue.NodeLocalDNS, ", nodeLocalDNS: {serveStale: 1h}"},
 	}
 }
 

@@ -15,6 +15,7 @@ const (
 	Descheduler   = "descheduler"           // moves pods to better nodes
 	NodeProblems  = "node-problem-detector" // problems that kernels log, as conditions of nodes
 	Traefik       = "traefik"               // Ingresses and Gateways
+	NodeLocalDNS  = "node-local-dns"        // a cache of DNS on each node
 )
 
 // The images that are not named as their set.
@@ -94,6 +95,7 @@ func Sets() []Set {
 		descheduler(),
 		nodeProblems(),
 		traefik(),
+		nodeLocalDNS(),
 	}
 }
 
@@ -178,4 +180,11 @@ func traefik() Set {
 		Programs: []Program{{Image: Traefik, Package: module + "/cmd/traefik", Authorities: true}},
 		// Not the policy that guards the Gateway API's definitions: it would refuse the way back to an older version of them.
 		Definitions: []string{"sigs.k8s.io/gateway-api:config/crd/standard/gateway.networking.k8s.io_[a-u]*.yaml", "docs/content/reference/dynamic-configuration/traefik.io_*.yaml"}}
+}
+
+// nodeLocalDNS returns a cache made of CoreDNS' packages, with a main program and a plugin of ours: the project's is in a module that no proxy serves.
+func nodeLocalDNS() Set {
+	return Set{Name: NodeLocalDNS, Module: "github.com/coredns/coredns", Version: "v1.14.6", Revision: "-1",
+		// It changes routes and rules of the node: the manifest gives it that capability, and that for port 53.
+		Programs: []Program{{Image: NodeLocalDNS, Package: ".", Root: true}}}
 }

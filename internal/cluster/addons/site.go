@@ -93,6 +93,10 @@ func (c *Addons) siteWorks(ctx context.Context, a addon.Addon, p plan.Progress) 
 		return fmt.Sprintf("%s, %s evicted, %d evictions refused", words.Count(r.Ended, "round", "rounds"), words.Count(r.Evicted, "pod", "pods"), r.Refused), err
 	case addon.NameNodeProblems:
 		return c.nodeProblemsWork(ctx, client, p)
+	case addon.NameNodeLocalDNS:
+		p.Status("waiting until each node's cache resolves names for it")
+		n, err := proof.WaitPodMetrics(ctx, client, a.Name, addon.NodeLocalDNSPort, addon.NodeLocalDNSMetric(c.Doc))
+		return "a name resolved by the caches of " + words.Count(n, "node", "nodes"), err
 	case addon.NameTraefik:
 		return c.traefikWorks(ctx, client, p)
 	case addon.NameSnapshots:

@@ -30,7 +30,7 @@ type Params struct {
 	Machine      string
 	ControlPlane bool     // it has a member of etcd
 	Registry     int      // port at which it serves images to the machines; 0: none
-	Exporter     int      // port of the addon node-exporter; 0: none
+	Metrics      []int    // ports at which addons serve metrics
 	VXLAN        bool     // pods of different machines reach each other by flannel
 	Machines     []string // IPv4 addresses of all machines
 	Pods         string   // their network: a machine's pods reach its kubelet from their own addresses
@@ -86,8 +86,8 @@ func (p Params) rules(machines []string) []byte {
 	if p.Registry != 0 {
 		tcp += fmt.Sprintf(", %d", p.Registry)
 	}
-	if p.Exporter != 0 {
-		tcp += fmt.Sprintf(", %d", p.Exporter)
+	for _, port := range p.Metrics {
+		tcp += fmt.Sprintf(", %d", port)
 	}
 	udp := ""
 	if p.VXLAN {

@@ -19,7 +19,7 @@ func TestConfig(t *testing.T) {
 	conf := testkit.Value(Config(p))(t)
 	testkit.Golden(t, "control-plane.nft", conf.Files[0].Content)
 	testkit.Golden(t, "filter.service", conf.Units[0].Content)
-	p.ControlPlane, p.VXLAN, p.Admit, p.Exporter = false, false, nil, 9100
+	p.ControlPlane, p.VXLAN, p.Admit, p.Metrics = false, false, nil, []int{9100}
 	testkit.Golden(t, "worker-of-another-network.nft", testkit.Value(Config(p))(t).Files[0].Content)
 }
 

@@ -43,8 +43,8 @@ func (c *Observer) CheckFacts(s wanted.Slot, f machine.Facts) error {
 // portsOf lists the TCP ports that a role needs.
 func (c *Observer) portsOf(r provider.Role) []judge.Port {
 	kubelet := []judge.Port{{Number: 10250, Of: "kubelet"}, {Number: 10248, Of: "kubelet", Local: true}}
-	if e := c.Doc.Addon(v1alpha1.AddonNodeExporter); e != nil {
-		kubelet = append(kubelet, judge.Port{Number: e.NodeExporter.Port, Of: "node-exporter"})
+	for _, port := range v1alpha1.AddonPorts(c.Doc) {
+		kubelet = append(kubelet, judge.Port{Number: port, Of: "the metrics of an addon"})
 	}
 	switch r {
 	case provider.Gateway:

@@ -164,9 +164,7 @@ func (c *Renderer) fence(ctx context.Context, s wanted.Slot) (machine.Config, er
 	if c.Doc.Spec.Registry != nil && s.IsControlPlane() {
 		p.Registry = v1alpha1.RegistryPort
 	}
-	if e := c.Doc.Addon(v1alpha1.AddonNodeExporter); e != nil {
-		p.Exporter = e.NodeExporter.Port
-	}
+	p.Metrics = v1alpha1.AddonPorts(c.Doc)
 	machines, err := c.Addresses(ctx)
 	if err != nil {
 		return machine.Config{}, err

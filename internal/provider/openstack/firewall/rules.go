@@ -54,7 +54,7 @@ type Access struct {
 	wireguard  int      // UDP port; 0: none
 	web        bool     // gateways forward web traffic
 	registry   bool     // control-plane machines serve images
-	exporter   int      // TCP port of the addon node-exporter; 0: none
+	metrics    []int    // TCP ports at which addons serve metrics
 	anyPodNet  bool
 	noWorkers  bool
 	noGateways bool
@@ -75,9 +75,7 @@ func AccessOf(doc *v1alpha1.Cluster, subnet string) Access {
 			a.ingress = []int{i.HTTPNodePort, i.HTTPSNodePort}
 		}
 	}
-	if e := doc.Addon(v1alpha1.AddonNodeExporter); e != nil {
-		a.exporter = e.NodeExporter.Port
-	}
+	a.metrics = v1alpha1.AddonPorts(doc)
 	if w := spec.Access.WireGuard; w != nil {
 		a.wireguard = cmp.Or(w.Port, 51820)
 	}
@@ -215,8 +213,8 @@ func (b *ruleSet) node() {
 		return
 	}
 	b.roles(protocolTCP, portKubelet, portKubelet, provider.ControlPlane, provider.Worker)
-	if b.a.exporter != 0 {
-		b.roles(protocolTCP, b.a.exporter, b.a.exporter, provider.ControlPlane, provider.Worker)
+	for _, port := range b.a.metrics {
+		b.roles(protocolTCP, port, port, provider.ControlPlane, provider.Worker)
 	}
 	b.roles(protocolUDP, portVXLAN, portVXLAN, provider.ControlPlane, provider.Worker)
 }
