@@ -35,16 +35,15 @@ type tier struct {
 
 var withOpenStack, former, earlier = "bundle-" + release.Default + "+openstack", "bundle-" + release.Former(1), "bundle-" + release.Former(2)
 
-// tiers is the table, in the order of the runs. A test belongs to the first tier that can run it. Once node, life and cloud have passed on a slow
-// host within their budgets, they belong to make test.
+// tiers is the table, in the order of the runs. A test belongs to the first tier that can run it.
 var tiers = []tier{
 	{name: "static", command: "hack/static", budget: 2 * time.Minute},
 	{name: "unit", budget: 3 * time.Minute, limit: time.Hour},
 	{name: "race", race: true, budget: 5 * time.Minute, limit: time.Hour},
 	{name: "integration", tags: "integration", needs: "bundle", budget: 15 * time.Minute, limit: 70 * time.Minute},
-	{name: "node", tags: "e2e", only: `^test/e2e TestNode$`, needs: "bundle", full: true, budget: 15 * time.Minute, limit: time.Hour},
-	{name: "life", tags: "e2e", only: `^test/e2e Test(Life|Leftovers)$`, needs: "bundle " + former, full: true, budget: 16 * time.Minute, limit: time.Hour},
-	{name: "cloud", tags: "e2e", only: `^test/e2e TestOpenStack$`, bed: true, needs: withOpenStack, full: true, budget: 8 * time.Minute, limit: time.Hour},
+	{name: "node", tags: "e2e", only: `^test/e2e TestNode$`, needs: "bundle", budget: 15 * time.Minute, limit: time.Hour},
+	{name: "life", tags: "e2e", only: `^test/e2e Test(Life|Leftovers)$`, needs: "bundle " + former, budget: 16 * time.Minute, limit: time.Hour},
+	{name: "cloud", tags: "e2e", only: `^test/e2e TestOpenStack$`, bed: true, needs: withOpenStack, budget: 8 * time.Minute, limit: time.Hour},
 
 	{name: "lint", command: "make lint", full: true},
 	{name: "calls", tags: "openstack", only: `^internal/provider/openstack TestEveryCallOnTheRealServices$`, bed: true, needs: "build", full: true, limit: 4 * time.Hour},
