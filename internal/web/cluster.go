@@ -126,7 +126,7 @@ func (p *Pages) head(ctx context.Context, who *access.Operator, c *store.Cluster
 		}
 	}
 	for _, t := range tabs {
-		if !h.MayChange && slices.Contains([]string{"workloads", "events", "actions"}, t.path) {
+		if !h.MayChange && slices.Contains([]string{"workloads", "actions"}, t.path) {
 			continue
 		}
 		h.Tabs = append(h.Tabs, link{Href: strings.TrimSuffix("/ui/clusters/"+c.Name+"/"+t.path, "/"), Text: t.text, Here: t.path == tab})

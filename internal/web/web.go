@@ -144,7 +144,7 @@ func (p *Pages) pages() map[string]sight {
 		"/ui/clusters/{name}/nodes":              {server.Read, server.Cluster("name"), clusterTab(p, "nodes", nodesTab)},
 		"/ui/clusters/{name}/figures":            {server.Read, server.Cluster("name"), clusterTab(p, "figures", figuresTab)},
 		"/ui/clusters/{name}/workloads":          {server.Operate, server.Cluster("name"), clusterTab(p, "workloads", workloadsTab)},
-		"/ui/clusters/{name}/events":             {server.Operate, server.Cluster("name"), clusterTab(p, "events", eventsTab)},
+		"/ui/clusters/{name}/events":             {server.Read, server.Cluster("name"), clusterTab(p, "events", eventsTab)},
 		"/ui/clusters/{name}/runs":               {server.Read, server.Cluster("name"), clusterTab(p, "runs", runsTab)},
 		"/ui/clusters/{name}/backups":            {server.Read, server.Cluster("name"), clusterTab(p, "backups", backupsTab)},
 		"/ui/clusters/{name}/certificates":       {server.Read, server.Cluster("name"), clusterTab(p, "certificates", certificatesTab)},

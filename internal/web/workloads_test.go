@@ -61,11 +61,11 @@ func (s *site) inhabit(pods int) *inhabited {
 	return in
 }
 
-// TestInsideNeedsOperate: logs, events and workloads may hold secrets: a reader sees neither them nor links to them, and an operator of another cluster nothing.
+// TestInsideNeedsOperate: logs and workloads may hold secrets: a reader sees neither them nor links to them, and an operator of another cluster nothing.
 func TestInsideNeedsOperate(t *testing.T) {
 	s := newSite(t)
 	in := s.inhabit(3)
-	for _, path := range []string{"workloads", "workloads?look=yes", "events?look=yes", "log/shop/web-1?look=yes&container=web"} {
+	for _, path := range []string{"workloads", "workloads?look=yes", "log/shop/web-1?look=yes&container=web"} {
 		if a := s.ask("GET", "/ui/clusters/harbour/"+path, s.reader, nil); a.code != http.StatusForbidden || strings.Contains(a.body, "web-1") && !strings.Contains(path, "web-1") || strings.Contains(a.body, "hunter2") {
 			t.Errorf("%s for a reader: %d", path, a.code)
 		}
@@ -79,7 +79,7 @@ func TestInsideNeedsOperate(t *testing.T) {
 	if len(in.asked) != 1 || len(in.logs) != 1 {
 		t.Errorf("the cluster was asked %v %v", in.asked, in.logs)
 	}
-	if a := s.ask("GET", "/ui/clusters/harbour", s.reader, nil); strings.Contains(a.body, "/harbour/workloads") || strings.Contains(a.body, "/harbour/events") || !strings.Contains(a.body, "/harbour/figures") {
+	if a := s.ask("GET", "/ui/clusters/harbour", s.reader, nil); strings.Contains(a.body, "/harbour/workloads") || !strings.Contains(a.body, "/harbour/events") || !strings.Contains(a.body, "/harbour/figures") {
 		t.Error("the tabs of a reader")
 	}
 	if a := s.ask("GET", "/ui/clusters/harbour", s.local, nil); !strings.Contains(a.body, "/harbour/workloads") || !strings.Contains(a.body, "/harbour/events") {

@@ -150,6 +150,7 @@ func TestRoutesOfProxy(t *testing.T) {
 
 // TestRemoveRoutes: the test waits until its namespace is gone, and says what it waits for.
 func TestRemoveRoutes(t *testing.T) {
+	t.Parallel()
 	testkit.Must(t, removeRoutes(t.Context(), client(t, nil), tried()))
 	there := map[string]string{"/api/v1/namespaces/" + RoutesNamespace: `{"kind":"Namespace","apiVersion":"v1"}`}
 	testkit.Fails(t, removeRoutes(soon(t), client(t, there), tried()), fail.NotReady, RoutesNamespace+" is not gone")

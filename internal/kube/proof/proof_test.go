@@ -45,9 +45,9 @@ func client(t *testing.T, answers map[string]string) *kube.Client {
 	return c
 }
 
-// soon returns a context that ends after the first attempts.
+// soon returns a context that ends after the first attempt and before the second one, which begins after pause.
 func soon(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), pause*9/10)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -55,6 +55,7 @@ func soon(t *testing.T) context.Context {
 const twoPods = `{"kind":"PodList","apiVersion":"v1","items":[{"metadata":{"name":"a","namespace":"kube-system"},"spec":{"nodeName":"n1"}},{"metadata":{"name":"b","namespace":"kube-system"},"spec":{"nodeName":"n2"}}]}`
 
 func TestPodMetrics(t *testing.T) {
+	t.Parallel()
 	const pods, proxy = "/api/v1/namespaces/kube-system/pods", "/api/v1/namespaces/kube-system/pods/%s:9100/proxy/metrics"
 	answers := map[string]string{pods: twoPods, fmt.Sprintf(proxy, "a"): "# HELP x\nnode_uname_info 1\n", fmt.Sprintf(proxy, "b"): "# HELP x\nnode_uname_info 1\n"}
 	if n, err := WaitPodMetrics(t.Context(), client(t, answers), "node-exporter", "9100", "node_uname_info"); n != 2 || err != nil {
@@ -72,6 +73,7 @@ func TestPodMetrics(t *testing.T) {
 }
 
 func TestAddressPools(t *testing.T) {
+	t.Parallel()
 	const path = "/apis/metallb.io/v1beta1/namespaces/metallb-system/ipaddresspools"
 	const counted = `{"spec":{},"status":{"assignedIPv4":1,"availableIPv4":2}},{"spec":{"autoAssign":false},"status":{"assignedIPv4":0,"availableIPv4":5}}`
 	if free, err := WaitAddressPools(t.Context(), client(t, map[string]string{path: `{"items":[` + counted + `]}`}), 2); free != 2 || err != nil {
@@ -82,6 +84,7 @@ func TestAddressPools(t *testing.T) {
 }
 
 func TestKinds(t *testing.T) {
+	t.Parallel()
 	const path = "/apis/snapshot.storage.k8s.io/v1"
 	answers := map[string]string{path: `{"resources":[{"kind":"VolumeSnapshot"},{"kind":"VolumeSnapshotClass"}]}`}
 	testkit.Must(t, WaitKinds(t.Context(), client(t, answers), "snapshot.storage.k8s.io/v1", "VolumeSnapshotClass", "VolumeSnapshot"))
@@ -92,6 +95,7 @@ func TestKinds(t *testing.T) {
 }
 
 func TestLeader(t *testing.T) {
+	t.Parallel()
 	const pods, lease = "/api/v1/namespaces/kube-system/pods", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/leader"
 	held := func(by string) string {
 		return fmt.Sprintf(`{"kind":"Lease","apiVersion":"coordination.k8s.io/v1","spec":{"holderIdentity":%q}}`, by)
@@ -108,6 +112,7 @@ func TestLeader(t *testing.T) {
 }
 
 func TestPodAnswer(t *testing.T) {
+	t.Parallel()
 	const pods, proxy = "/api/v1/namespaces/kube-system/pods", "/api/v1/namespaces/kube-system/pods/%s:7979/proxy/synced"
 	ask := func(ctx context.Context, answers map[string]string) error {
 		return WaitPodAnswer(ctx, client(t, answers), "kube-system", "external-dns", "7979", "synced", "published")
@@ -120,6 +125,7 @@ func TestPodAnswer(t *testing.T) {
 
 // TestIssueCertificate: the probe reads the certificate, and names the condition of a certificate that is not issued. The fake API answers all methods alike.
 func TestIssueCertificate(t *testing.T) {
+	t.Parallel()
 	const base, secret = "/apis/cert-manager.io/v1/namespaces/cert-manager/", "/api/v1/namespaces/cert-manager/secrets/naupegos-probe"
 	held := func(host string) string {
 		key := testkit.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
