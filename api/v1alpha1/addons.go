@@ -8,14 +8,15 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1/eviction"
 	"github.com/naupegos/naupegos/api/v1alpha1/monitoring"
 	"github.com/naupegos/naupegos/api/v1alpha1/nodedns"
+	"github.com/naupegos/naupegos/api/v1alpha1/telemetry"
 	"github.com/naupegos/naupegos/api/v1alpha1/volumes"
 )
 
 // Addon is a component that runs in the cluster for its users. Naupegos installs it with the cluster, waits until it works, upgrades it with the
 // cluster, and removes it when it leaves the list.
 type Addon struct {
-	// Which addon: metrics-server provides the resource metrics of nodes and pods (kubectl top, autoscaling of pods); local-path provides volumes in a directory of the node that runs the pod; node-exporter serves the metrics of machines to Prometheus, and kube-state-metrics those of the API's objects; metallb gives Services of type LoadBalancer addresses in the machines' network; snapshot-controller turns VolumeSnapshots into snapshots of CSI drivers; cert-manager issues certificates to workloads, from authorities of your own or by ACME; external-dns publishes the names of Services and Ingresses at name servers that take dynamic updates; prometheus collects metrics of the cluster and its workloads, and Alertmanager sends alerts; descheduler evicts pods that would run better on other nodes; node-problem-detector reports what the kernels of the machines log as conditions and events of nodes; traefik passes requests on to pods, as Ingresses and Gateways of the Gateway API say; node-local-dns answers the DNS queries of each node's pods from a cache on the node.
-	Name string `json:"name" yaml:"name" jsonschema:"required,enum=metrics-server,enum=local-path,enum=node-exporter,enum=kube-state-metrics,enum=metallb,enum=snapshot-controller,enum=cert-manager,enum=external-dns,enum=prometheus,enum=descheduler,enum=node-problem-detector,enum=traefik,enum=node-local-dns"`
+	// Which addon: metrics-server provides the resource metrics of nodes and pods (kubectl top, autoscaling of pods); local-path provides volumes in a directory of the node that runs the pod; node-exporter serves the metrics of machines to Prometheus, and kube-state-metrics those of the API's objects; metallb gives Services of type LoadBalancer addresses in the machines' network; snapshot-controller turns VolumeSnapshots into snapshots of CSI drivers; cert-manager issues certificates to workloads, from authorities of your own or by ACME; external-dns publishes the names of Services and Ingresses at name servers that take dynamic updates; prometheus collects metrics of the cluster and its workloads, and Alertmanager sends alerts; descheduler evicts pods that would run better on other nodes; node-problem-detector reports what the kernels of the machines log as conditions and events of nodes; traefik passes requests on to pods, as Ingresses and Gateways of the Gateway API say; node-local-dns answers the DNS queries of each node's pods from a cache on the node; opentelemetry-collector sends logs, metrics and events to other places.
+	Name string `json:"name" yaml:"name" jsonschema:"required,enum=metrics-server,enum=local-path,enum=node-exporter,enum=kube-state-metrics,enum=metallb,enum=snapshot-controller,enum=cert-manager,enum=external-dns,enum=prometheus,enum=descheduler,enum=node-problem-detector,enum=traefik,enum=node-local-dns,enum=opentelemetry-collector"`
 	// Settings of the addon metrics-server.
 	MetricsServer *monitoring.MetricsServer `json:"metricsServer,omitempty" yaml:"metricsServer,omitempty"`
 	// Settings of the addon local-path.
@@ -40,6 +41,8 @@ type Addon struct {
 	Traefik *Traefik `json:"traefik,omitempty" yaml:"traefik,omitempty"`
 	// Settings of the addon node-local-dns.
 	NodeLocalDNS *nodedns.NodeLocalDNS `json:"nodeLocalDNS,omitempty" yaml:"nodeLocalDNS,omitempty"`
+	// Settings of the addon opentelemetry-collector.
+	OpenTelemetryCollector *telemetry.OpenTelemetryCollector `json:"opentelemetryCollector,omitempty" yaml:"opentelemetryCollector,omitempty"`
 }
 
 // The addons.
@@ -57,6 +60,7 @@ const (
 	AddonNodeProblems     = "node-problem-detector"
 	AddonTraefik          = "traefik"
 	AddonNodeLocalDNS     = "node-local-dns"
+	AddonCollector        = "opentelemetry-collector"
 )
 
 // MetalLB gives Services of type LoadBalancer addresses and announces them. Not with provider openstack, whose cloud has load balancers.
@@ -121,26 +125,17 @@ func (c *Cluster) defaultAddons() {
 	for i := range c.Spec.Addons {
 		switch a := &c.Spec.Addons[i]; a.Name {
 		case AddonMetricsServer:
-			if a.MetricsServer == nil {
-				a.MetricsServer = &monitoring.MetricsServer{}
-			}
+			some(&a.MetricsServer)
 		case AddonSnapshots:
-			if a.SnapshotController == nil {
-				a.SnapshotController = &volumes.SnapshotController{}
-			}
+			some(&a.SnapshotController)
 		case AddonCertManager:
-			if a.CertManager == nil {
-				a.CertManager = &certificates.CertManager{}
-			}
+			some(&a.CertManager)
 		case AddonNodeProblems:
 			if a.NodeProblemDetector == nil || len(a.NodeProblemDetector.Monitors) == 0 {
 				a.NodeProblemDetector = &NodeProblemDetector{Monitors: slices.Clone(NodeMonitors)}
 			}
 		case AddonDescheduler:
-			if a.Descheduler == nil {
-				a.Descheduler = &eviction.Descheduler{}
-			}
-			a.Descheduler.Fill()
+			some(&a.Descheduler).Fill()
 		case AddonExternalDNS:
 			if e := a.ExternalDNS; e != nil {
 				e.OwnerID = cmp.Or(e.OwnerID, c.Metadata.Name)
@@ -156,32 +151,30 @@ func (c *Cluster) defaultAddons() {
 				}
 			}
 		case AddonPrometheus:
-			if a.Prometheus == nil {
-				a.Prometheus = &monitoring.Prometheus{}
-			}
+			some(&a.Prometheus)
 		case AddonTraefik:
-			if a.Traefik == nil {
-				a.Traefik = &Traefik{}
-			}
-			a.Traefik.fill(c)
+			some(&a.Traefik).fill(c)
+		case AddonCollector:
+			a.OpenTelemetryCollector.Fill()
 		case AddonNodeLocalDNS:
-			if a.NodeLocalDNS == nil {
-				a.NodeLocalDNS = &nodedns.NodeLocalDNS{}
-			}
+			some(&a.NodeLocalDNS)
 		case AddonNodeExporter:
-			if a.NodeExporter == nil {
-				a.NodeExporter = &monitoring.NodeExporter{}
-			}
+			some(&a.NodeExporter)
 		case AddonLocalPath:
-			if a.LocalPath == nil {
-				a.LocalPath = &volumes.LocalPath{}
-			}
-			if a.LocalPath.Default == nil {
+			if l := some(&a.LocalPath); l.Default == nil {
 				own := c.Spec.Provider.OpenStack == nil
-				a.LocalPath.Default = &own
+				l.Default = &own
 			}
 		}
 	}
+}
+
+// some returns settings, which it makes if there are none.
+func some[T any](settings **T) *T {
+	if *settings == nil {
+		*settings = new(T)
+	}
+	return *settings
 }
 
 // pools returns the pools; none of nil.

@@ -6,6 +6,7 @@ import (
 	"github.com/naupegos/naupegos/api/strict"
 	"github.com/naupegos/naupegos/api/v1alpha1/nodedns"
 	"github.com/naupegos/naupegos/api/v1alpha1/ports"
+	"github.com/naupegos/naupegos/api/v1alpha1/telemetry"
 )
 
 // checkAddons checks each addon and its settings.
@@ -27,7 +28,7 @@ func (c *Cluster) checkAddons(r *findings) {
 			{"externalDNS", AddonExternalDNS, a.ExternalDNS != nil}, {"prometheus", AddonPrometheus, a.Prometheus != nil},
 			{"descheduler", AddonDescheduler, a.Descheduler != nil},
 			{"nodeProblemDetector", AddonNodeProblems, a.NodeProblemDetector != nil}, {"traefik", AddonTraefik, a.Traefik != nil},
-			{"nodeLocalDNS", AddonNodeLocalDNS, a.NodeLocalDNS != nil},
+			{"nodeLocalDNS", AddonNodeLocalDNS, a.NodeLocalDNS != nil}, {"opentelemetryCollector", AddonCollector, a.OpenTelemetryCollector != nil},
 		} {
 			if s.given && s.of != a.Name {
 				r.Add(field+"."+s.key, "belongs to addon "+s.of, "remove it, or list that addon", field+".name")
@@ -59,6 +60,9 @@ func (c *Cluster) checkAddons(r *findings) {
 		}
 		if d := a.Descheduler; d != nil {
 			d.Check(r, field+".descheduler")
+		}
+		if a.Name == AddonCollector {
+			a.OpenTelemetryCollector.Check(r, field, telemetry.Checks{Web: checkWebAddress, Authorities: checkAuthorities})
 		}
 		if n := a.NodeLocalDNS; n != nil && a.Name == AddonNodeLocalDNS {
 			n.Check(r, field+".nodeLocalDNS")

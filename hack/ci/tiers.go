@@ -54,7 +54,7 @@ var tiers = []tier{
 	{name: "clouds", tags: "e2e", only: `^test/e2e TestOpenStack`, bed: true, needs: withOpenStack + " " + former + "+openstack", full: true, limit: 3 * time.Hour},
 	{name: "rack", tags: "e2e", only: `^test/e2e Test(Install|Metal|Discovery)`, needs: "bundle", full: true, limit: 4 * time.Hour},
 	{name: "clusters", tags: "e2e", needs: "bundle " + former + " " + withOpenStack +
-		" bundle-" + release.Default + "+cert-manager,descheduler,external-dns,kube-state-metrics,local-path,metallb,metrics-server,node-exporter,node-local-dns,node-problem-detector,prometheus,snapshot-controller,traefik", full: true, limit: 4 * time.Hour},
+		" bundle-" + release.Default + "+cert-manager,descheduler,external-dns,kube-state-metrics,local-path,metallb,metrics-server,node-exporter,node-local-dns,node-problem-detector,opentelemetry-collector,prometheus,snapshot-controller,traefik", full: true, limit: 4 * time.Hour},
 	{name: "images", tags: "image", needs: "setup-test-image bundle", full: true, limit: 2 * time.Hour},
 	{name: "own-image", tags: "e2e,image", bed: true, needs: "setup-test-image " + withOpenStack, full: true, limit: 2 * time.Hour},
 }

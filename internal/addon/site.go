@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/telemetry"
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/bundle/catalogue"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -27,6 +28,7 @@ const (
 	NameNodeProblems     = v1alpha1.AddonNodeProblems
 	NameTraefik          = v1alpha1.AddonTraefik
 	NameNodeLocalDNS     = v1alpha1.AddonNodeLocalDNS
+	NameCollector        = v1alpha1.AddonCollector
 )
 
 // metalLBNamespace is the namespace of the addon metallb, whose controller reads and writes Secrets.
@@ -75,6 +77,8 @@ var (
 	traefikManifest string
 	//go:embed manifests/node-local-dns.yaml
 	nodeLocalDNSManifest string
+	//go:embed manifests/opentelemetry-collector.yaml
+	collectorManifest string
 )
 
 // Site lists the addons of a document in the document's order, without their manifests.
@@ -122,9 +126,27 @@ func Site(doc *v1alpha1.Cluster) []Addon {
 		case v1alpha1.AddonNodeLocalDNS:
 			out = append(out, Addon{Name: a.Name, Title: "a cache of DNS on each node (node-local-dns)", Reason: "it answers the queries of the node's pods",
 				Workloads: []Workload{{Kind: "DaemonSet", Name: a.Name}}})
+		case v1alpha1.AddonCollector:
+			out = append(out, collectorAddon(a))
 		case v1alpha1.AddonKubeStateMetrics:
 			out = append(out, Addon{Name: a.Name, Title: "metrics of the API's objects (kube-state-metrics)", Reason: "Prometheus reads the state of workloads from it",
 				Workloads: []Workload{{Kind: "Deployment", Name: a.Name}}})
+		}
+	}
+	return out
+}
+
+// collectorAddon describes the addon opentelemetry-collector.
+func collectorAddon(a v1alpha1.Addon) Addon {
+	c := a.OpenTelemetryCollector
+	out := Addon{Name: a.Name, Title: "logs, metrics and events for other places (opentelemetry-collector)", Reason: collectorReason(c)}
+	for _, what := range c.Collect {
+		w := Workload{"DaemonSet", CollectorNode, CollectorNamespace}
+		if what == telemetry.Events {
+			w = Workload{"Deployment", CollectorEvents, CollectorNamespace}
+		}
+		if !slices.Contains(out.Workloads, w) {
+			out.Workloads = append(out.Workloads, w)
 		}
 	}
 	return out
@@ -148,6 +170,7 @@ var renderers = map[string]func(Input, v1alpha1.Addon) ([]byte, error){
 	NameMetricsServer: metricsServer, NameLocalPath: localPath, NameNodeExporter: nodeExporter, NameKubeStateMetrics: kubeStateMetrics, NameMetalLB: metalLB,
 	NameSnapshots: snapshots, NameCertManager: certManager, NameExternalDNS: externalDNS, NamePrometheus: prometheus,
 	NameDescheduler: descheduler, NameNodeProblems: nodeProblems, NameTraefik: traefik, NameNodeLocalDNS: nodeLocalDNS,
+	NameCollector: collector,
 }
 
 // RenderSite renders one addon of a document with the images of a bundle. It returns fail.NotFound if the bundle lacks an image.

@@ -57,13 +57,21 @@ const prometheusSettings = "{name: prometheus, prometheus: {replicas: 2, retenti
 	"{name: mail, kind: email, secret: mail, email: {to: [ops@example.org, boss@example.org], from: k8s@example.org, server: 'mail.example.org:587', user: k8s}}, " +
 	"{name: plain-mail, kind: email, email: {to: [ops@example.org], from: k8s@example.org, server: 'mail.example.org:25'}}]}}"
 
+// collectorSettings has each kind of exporter, and each setting of one.
+const collectorSettings = "{name: opentelemetry-collector, opentelemetryCollector: {collect: [pod-logs, machine-logs, events, metrics], excludedNamespaces: [noisy], journalPriority: warning, interval: 1m, exporters: [" +
+	"{name: central, kind: otlp, address: 'otel.example.org:4317', secret: central}, {name: plain, kind: otlp, address: '10.0.0.9:4317', transport: tcp, signals: [metrics]}, " +
+	"{name: web, kind: otlphttp, address: 'https://otel.example.org/v1', secret: central, signals: [logs]}, {name: siem, kind: syslog, address: 'siem.example.org:6514'}, " +
+	"{name: old, kind: syslog, address: '10.0.0.9:514', transport: udp, signals: [events]}, {name: here, kind: file, path: /var/log/telemetry}, " +
+	"{name: archive, kind: s3, address: 'https://s3.example.org', bucket: logs, prefix: demo, region: eu-1, secret: archive}]}}"
+
 // TestSite compares the manifests of each addon, with default settings and with each setting changed.
 func TestSite(t *testing.T) {
 	for name, list := range map[string]string{
 		"defaults": "[{name: metrics-server}, {name: local-path}, {name: node-exporter}, {name: kube-state-metrics}, " +
 			"{name: metallb, metallb: {pools: [{name: services, addresses: [192.168.7.200-192.168.7.220]}]}}, {name: snapshot-controller}, {name: cert-manager}, " +
 			"{name: external-dns, externalDNS: {rfc2136: {server: 10.0.0.53, zones: [example.org], auth: {credentialsFile: /etc/naupegos/tsig}}}}, " +
-			"{name: prometheus}, {name: descheduler}, {name: node-problem-detector}, {name: traefik}, {name: node-local-dns}]",
+			"{name: prometheus}, {name: descheduler}, {name: node-problem-detector}, {name: traefik}, {name: node-local-dns}, " +
+			"{name: opentelemetry-collector, opentelemetryCollector: {exporters: [{name: central, kind: otlp, address: 'otel.example.org:4317'}]}}]",
 		"settings": "[{name: metrics-server, metricsServer: {replicas: 2, resolution: 1m}}, " +
 			"{name: snapshot-controller, snapshotController: {replicas: 2}}, {name: cert-manager, certManager: {replicas: 3, clusterResourceNamespace: authorities, gatewayAPI: true, " +
 			"dns01: {recursiveNameservers: ['10.0.0.53:53', '[fd00::53]:5353'], only: true}, featureGates: {ValidateCAA: true, NameConstraints: false}}}, " +
@@ -78,9 +86,10 @@ func TestSite(t *testing.T) {
 			"{name: traefik, traefik: {expose: HostPort, httpPort: 8000, httpsPort: 8443, defaultClass: false, gatewayAPI: true, ingressNGINX: true, customResources: true, redirectToHTTPS: true, " +
 			"minTLS: TLS1.3, defaultCertificate: wildcard, trustedProxies: [10.0.0.5, 10.1.0.0/24], proxyProtocol: true, accessLog: true, readTimeout: 10m, " +
 			"entryPoints: [{name: postgres, port: 5432}, {name: dns, port: 5353, protocol: udp}]}}, " +
-			"{name: node-local-dns, nodeLocalDNS: {address: 169.254.25.10, outside: Node, maxTTL: 5m, serveStale: 1h, entries: 50000, logQueries: true}}]",
+			"{name: node-local-dns, nodeLocalDNS: {address: 169.254.25.10, outside: Node, maxTTL: 5m, serveStale: 1h, entries: 50000, logQueries: true}}, " + collectorSettings + "]",
 		"balanced": "[{name: metallb, metallb: {pools: [{name: lan, addresses: [192.168.7.0/28]}]}}, {name: traefik, traefik: {replicas: 1, keepClientAddress: true, redirectToHTTPS: true, " +
 			"annotations: {metallb.io/address-pool: lan, example.org/note: \"it's: \\\"quoted\\\"\"}, customResources: true, entryPoints: [{name: postgres, port: 5432}]}}]",
+		"few": "[{name: opentelemetry-collector, opentelemetryCollector: {collect: [events], exporters: [{name: local, kind: file, signals: [events]}]}}]",
 	} {
 		doc := siteDocument(t, list)
 		listed := Site(doc)
@@ -140,6 +149,8 @@ func TestEveryAddonOfDocuments(t *testing.T) {
 		switch name {
 		case NameMetalLB:
 			settings = ", metallb: {pools: [{name: a, addresses: [192.168.7.0/28]}]}"
+		case NameCollector:
+			settings = ", opentelemetryCollector: {exporters: [{name: here, kind: file}]}"
 		case NameExternalDNS:
 			settings = ", externalDNS: {rfc2136: {server: 10.0.0.53, zones: [example.org], auth: {credentialsFile: /etc/naupegos/tsig}}}"
 		}

@@ -53,13 +53,15 @@ func compiled(s catalogue.Set) (out []component) {
 // imagesOf returns the images of a set of the catalogue, for all machines.
 func imagesOf(s catalogue.Set, progs programs, d *debianParts) (out []imageSpec, _ error) {
 	b := &imageBuilder{programs: progs}
-	const bin = "/usr/local/bin/"
 	for _, s := range s.All() {
 		for _, p := range s.Programs {
-			i := imageSpec{Name: p.Image, Tag: s.Tag(), Roles: []string{roleControlPlane, roleWorker}, Entry: []string{bin + p.File()}, User: nobody,
-				Files: append(b.at(bin, p.File()), accounts()...)}
+			i := imageSpec{Name: p.Image, Tag: s.Tag(), Roles: []string{roleControlPlane, roleWorker}, Entry: []string{p.Path()}, User: nobody,
+				Files: append([]imageFile{b.put(p.Path(), p.File())}, accounts()...)}
 			if p.Root {
 				i.User = ""
+			}
+			for _, at := range sortedKeys(p.Links) {
+				i.Files = append(i.Files, imageFile{Path: at, Link: p.Links[at]})
 			}
 			if p.Authorities {
 				i.Files = append(i.Files, imageFile{Path: authoritiesPath, Data: d.authorities, Mode: 0o644})
@@ -71,8 +73,7 @@ func imagesOf(s catalogue.Set, progs programs, d *debianParts) (out []imageSpec,
 }
 
 // AddonSets returns the names of all sets of addons, sorted.
-func AddonSets() []string {
-	var out []string
+func AddonSets() (out []string) {
 	for _, s := range addonSets() {
 		out = append(out, s.name)
 	}
@@ -185,11 +186,10 @@ func (a *assembly) take(p *debianParts, tr tree) error {
 	return nil
 }
 
-func (a *assembly) images(p programs, d *debianParts) ([]imageSpec, error) {
+func (a *assembly) images(p programs, d *debianParts) (out []imageSpec, _ error) {
 	if a.base == nil {
 		return a.recipe.images(p, d)
 	}
-	var out []imageSpec
 	for _, s := range a.sets {
 		specs, err := s.images(a.recipe, p, d)
 		if err != nil {

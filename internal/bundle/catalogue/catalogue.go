@@ -2,20 +2,26 @@
 // which images are made of it. It knows neither the library of bundles nor the recipes' files.
 package catalogue
 
+import (
+	"cmp"
+	"path"
+)
+
 // The sets, by the names with which users request them in bundles.
 const (
-	MetricsServer = "metrics-server"        // the API metrics.k8s.io: kubectl top, autoscaling of pods
-	NodeExporter  = "node-exporter"         // metrics of machines: Prometheus' exporter
-	KubeState     = "kube-state-metrics"    // metrics of the API's objects
-	MetalLB       = "metallb"               // addresses for Services of type LoadBalancer
-	Snapshots     = "snapshot-controller"   // VolumeSnapshots of CSI drivers
-	ExternalDNS   = "external-dns"          // names of Services and Ingresses in DNS
-	CertManager   = "cert-manager"          // certificates for workloads
-	Prometheus    = "prometheus"            // metrics and alerts: Prometheus and Alertmanager
-	Descheduler   = "descheduler"           // moves pods to better nodes
-	NodeProblems  = "node-problem-detector" // problems that kernels log, as conditions of nodes
-	Traefik       = "traefik"               // Ingresses and Gateways
-	NodeLocalDNS  = "node-local-dns"        // a cache of DNS on each node
+	MetricsServer = "metrics-server"          // the API metrics.k8s.io: kubectl top, autoscaling of pods
+	NodeExporter  = "node-exporter"           // metrics of machines: Prometheus' exporter
+	KubeState     = "kube-state-metrics"      // metrics of the API's objects
+	MetalLB       = "metallb"                 // addresses for Services of type LoadBalancer
+	Snapshots     = "snapshot-controller"     // VolumeSnapshots of CSI drivers
+	ExternalDNS   = "external-dns"            // names of Services and Ingresses in DNS
+	CertManager   = "cert-manager"            // certificates for workloads
+	Prometheus    = "prometheus"              // metrics and alerts: Prometheus and Alertmanager
+	Descheduler   = "descheduler"             // moves pods to better nodes
+	NodeProblems  = "node-problem-detector"   // problems that kernels log, as conditions of nodes
+	Traefik       = "traefik"                 // Ingresses and Gateways
+	NodeLocalDNS  = "node-local-dns"          // a cache of DNS on each node
+	Collector     = "opentelemetry-collector" // logs, metrics and events to other places
 )
 
 // The images that are not named as their set.
@@ -66,8 +72,10 @@ type Program struct {
 	Image       string
 	Name        string // of its file; empty: as the image
 	Package     string
-	Root        bool // it runs as root
-	Authorities bool // it verifies the certificates of public servers
+	Root        bool              // it runs as root
+	Authorities bool              // it verifies the certificates of public servers
+	Links       map[string]string // symbolic links in the image, by their paths
+	Dir         string            // the directory of its file in the image; empty: /usr/local/bin
 }
 
 // File returns the name of the program's file.
@@ -77,6 +85,9 @@ func (p Program) File() string {
 	}
 	return p.Image
 }
+
+// Path returns the path of the program's file in the image.
+func (p Program) Path() string { return path.Join("/", cmp.Or(p.Dir, "usr/local/bin"), p.File()) }
 
 // Tag returns the tag of the set's images.
 func (s Set) Tag() string { return s.Version + s.Revision }
@@ -96,6 +107,7 @@ func Sets() []Set {
 		nodeProblems(),
 		traefik(),
 		nodeLocalDNS(),
+		collector(),
 	}
 }
 
@@ -187,4 +199,13 @@ func nodeLocalDNS() Set {
 	return Set{Name: NodeLocalDNS, Module: "github.com/coredns/coredns", Version: "v1.14.6", Revision: "-1",
 		// It changes routes and rules of the node: the manifest gives it that capability, and that for port 53.
 		Programs: []Program{{Image: NodeLocalDNS, Package: ".", Root: true}}}
+}
+
+// collector returns the OpenTelemetry collector with the components that the addon configures, some of them ours: those of the project are in modules that no proxy serves.
+func collector() Set {
+	const version = "v0.160.0"
+	return Set{Name: Collector, Module: "go.opentelemetry.io/collector/otelcol", Version: version, Revision: "-1", LDFlags: " -X main.version=" + version[1:],
+		// Only root may read the logs of pods. The manifest mounts the machine's /usr over that of the image, for journalctl.
+		Programs: []Program{{Image: Collector, Package: ".", Root: true, Authorities: true, Dir: "/bin",
+			Links: map[string]string{"/lib": "usr/lib", "/lib64": "usr/lib64"}}}}
 }

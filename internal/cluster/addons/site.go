@@ -97,6 +97,8 @@ func (c *Addons) siteWorks(ctx context.Context, a addon.Addon, p plan.Progress) 
 		p.Status("waiting until each node's cache resolves names for it")
 		n, err := proof.WaitPodMetrics(ctx, client, a.Name, addon.NodeLocalDNSPort, addon.NodeLocalDNSMetric(c.Doc))
 		return "a name resolved by the caches of " + words.Count(n, "node", "nodes"), err
+	case addon.NameCollector:
+		return c.collectorWorks(ctx, client, p)
 	case addon.NameTraefik:
 		return c.traefikWorks(ctx, client, p)
 	case addon.NameSnapshots:
@@ -192,6 +194,17 @@ func (c *Addons) nodeProblemsWork(ctx context.Context, client *kube.Client, p pl
 		return "", err
 	}
 	return strings.Join(append([]string{"conditions of " + words.Count(n, "node", "nodes")}, problems...), "; "), nil
+}
+
+// collectorWorks waits until each collector has sent something to each exporter.
+func (c *Addons) collectorWorks(ctx context.Context, client *kube.Client, p plan.Progress) (string, error) {
+	var sinks []proof.Sink
+	for _, s := range addon.CollectorSinks(c.Doc.Addon(addon.NameCollector).OpenTelemetryCollector) {
+		sinks = append(sinks, proof.Sink(s))
+	}
+	p.Status("waiting until each collector has sent something to each exporter")
+	sent, refused, err := proof.WaitSent(ctx, client, addon.CollectorNamespace, addon.CollectorPort, sinks)
+	return fmt.Sprintf("%s sent, %d refused", words.Count(sent, "record and measurement", "records and measurements"), refused), err
 }
 
 // traefikWorks sends requests through Traefik to a pod, in each of the ways that the document wants.

@@ -252,3 +252,21 @@ func TestConditions(t *testing.T) {
 	_, err = conditionsOf(t.Context(), with(), a, want)
 	testkit.Fails(t, err, fail.NotReady, "pod a on n1 does not run")
 }
+
+// TestSent: each collector must have sent something to each exporter; what others sent, or to others, does not count.
+func TestSent(t *testing.T) {
+	const pods, proxy = "/api/v1/namespaces/otel/pods", "/api/v1/namespaces/otel/pods/%s:8888/proxy/metrics"
+	const metrics = "# TYPE x counter\notelcol_exporter_sent_log_records{exporter=\"file/here\",x=\"y\"} 7\notelcol_exporter_send_failed_log_records{exporter=\"file/here\"} 2\n" +
+		"otelcol_exporter_sent_metric_points_total{exporter=\"file/there\"} 5\n"
+	list := strings.ReplaceAll(twoPods, "kube-system", "otel")
+	answers := map[string]string{pods: list, fmt.Sprintf(proxy, "a"): metrics, fmt.Sprintf(proxy, "b"): metrics, "/api/v1/namespaces/otel/events": `{"kind":"Event","apiVersion":"v1","metadata":{"name":"e"}}`}
+	sent, refused, err := WaitSent(t.Context(), client(t, answers), "otel", "8888", []Sink{{"c", "file/here", "log_records"}, {"c", "file/there", "metric_points"}})
+	if sent != 24 || refused != 4 || err != nil {
+		t.Errorf("%d sent, %d refused, %v", sent, refused, err)
+	}
+	_, _, err = WaitSent(soon(t), client(t, answers), "otel", "8888", []Sink{{"c", "file/there", "log_records"}})
+	testkit.Fails(t, err, fail.NotReady, "pod a on n1 has sent no log records to file/there yet", "kubectl logs -n otel a")
+	answers[pods] = `{"kind":"PodList","apiVersion":"v1","items":[]}`
+	_, _, err = WaitSent(soon(t), client(t, answers), "otel", "8888", []Sink{{"c", "file/here", "log_records"}})
+	testkit.Fails(t, err, fail.NotReady, "c has no pods")
+}
