@@ -18,11 +18,11 @@ const serverLines = 6
 const maxStarts = 4
 
 // serverLogs prints the end of the log of each program of the control plane that does not run or has ended since kubelet read its manifest: kubelet
-// counts the starts of a container in the names of its logs.
+// counts the starts of a container in the names of its logs. Logs of a pod from before the manifest say nothing about it: kubelet has not read it yet.
 const serverLogs = `for p in etcd kube-apiserver kube-controller-manager kube-scheduler; do
   [ -e /etc/kubernetes/manifests/$p.yaml ] || continue
   f=$(ls -t /var/log/pods/kube-system_$p-*/$p/*.log 2>/dev/null | head -n 1)
-  [ -n "$f" ] || continue
+  [ -n "$f" ] && [ "${f%/*/*}" -nt /etc/kubernetes/manifests/$p.yaml ] || continue
   if [ "$(basename "$f")" = 0.log ] && pgrep -x "$(echo $p | cut -c1-15)" >/dev/null; then continue; fi
   echo "==> $p $(basename "$f")"
   tail -n 60 "$f"

@@ -5,12 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/remote"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // logs is a machine whose logs are given.
@@ -72,5 +76,30 @@ func TestServersBecause(t *testing.T) {
 				t.Errorf("%v does not tell the way back", err)
 			}
 		})
+	}
+}
+
+// TestServerLogs: a pod's logs from before its manifest was changed are not shown.
+func TestServerLogs(t *testing.T) {
+	dir := t.TempDir()
+	script := strings.NewReplacer("/etc/kubernetes", dir, "/var/log", dir, "pgrep", "false").Replace(serverLogs)
+	write := func(path string) {
+		path = filepath.Join(dir, path)
+		testkit.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		testkit.Must(t, os.WriteFile(path, []byte("the flag is wrong\n"), 0o644))
+	}
+	manifest, pod := filepath.Join(dir, "manifests/kube-apiserver.yaml"), "pods/kube-system_kube-apiserver-cp-1_5f3a"
+	write("manifests/kube-apiserver.yaml")
+	write(pod + "/kube-apiserver/5.log")
+	at := func(shift time.Duration) string {
+		now := testkit.Value(os.Stat(manifest))(t).ModTime().Add(shift)
+		testkit.Must(t, os.Chtimes(filepath.Join(dir, pod), now, now))
+		return string(testkit.Value(exec.Command("sh", "-c", script).Output())(t))
+	}
+	if got := at(time.Second); !strings.Contains(got, "==> kube-apiserver 5.log\nthe flag is wrong") {
+		t.Errorf("of a failing program: %q", got)
+	}
+	if got := at(-time.Second); got != "" {
+		t.Errorf("of a pod from before the manifest: %q", got)
 	}
 }
