@@ -8,7 +8,6 @@ import (
 	"io"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/naupegos/naupegos/internal/fail"
 )
@@ -60,25 +59,22 @@ func (c *Client) settle(ctx context.Context, health []Health) {
 
 // revision reads through each voter, and returns the highest revision that one saw.
 func (c *Client) revision(ctx context.Context, health []Health) int64 {
+	seen := make([]int64, len(health))
 	var all sync.WaitGroup
-	var highest atomic.Int64
-	for _, h := range health {
+	for i, h := range health {
 		if !h.OK() || h.Learner {
 			continue
 		}
 		all.Go(func() {
 			rctx, cancel := c.request(ctx)
 			defer cancel()
-			got, err := c.one[h.URL].Get(rctx, "health")
-			if err != nil {
-				return // a member that does not answer has no requests in progress
-			}
-			for seen := highest.Load(); got.Header.Revision > seen && !highest.CompareAndSwap(seen, got.Header.Revision); seen = highest.Load() {
+			if got, err := c.one[h.URL].Get(rctx, "health"); err == nil { // a member that does not answer has no requests in progress
+				seen[i] = got.Header.Revision
 			}
 		})
 	}
 	all.Wait()
-	return highest.Load()
+	return slices.Max(seen)
 }
 
 // successor is the healthy voter that is least behind.

@@ -16,14 +16,21 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
+// newJudge starts a browser that looks at the pages of s, in make test-full with axe.
+func newJudge(t *testing.T, s *site) *judge {
+	t.Helper()
+	j := &judge{browser: startBrowserAt(t, s)}
+	if testkit.Full() {
+		j.axe = axeCore(t)
+	}
+	return j
+}
+
 // TestFiguresInABrowser: a cluster of 50 nodes shows its figures, in all looks, to readers with and without eyes, a pointer or scripts; a machine has its own.
 func TestFiguresInABrowser(t *testing.T) {
 	s := newSite(t)
 	fake := s.measured(50)
-	j := &judge{browser: startBrowserAt(t, s)}
-	if testkit.Full() { // as all pages
-		j.axe = axeCore(t)
-	}
+	j := newJudge(t, s)
 	j.signIn("/ui/clusters/quay/figures")
 	j.goes("/ui/clusters/quay/figures", ".plot[tabindex] svg .line")
 	j.see("figures")
@@ -114,10 +121,7 @@ func TestFiguresPaint(t *testing.T) {
 func TestInsideInABrowser(t *testing.T) {
 	s := newSite(t)
 	in := s.inhabit(20)
-	j := &judge{browser: startBrowserAt(t, s)}
-	if testkit.Full() { // as all pages
-		j.axe = axeCore(t)
-	}
+	j := newJudge(t, s)
 	j.signIn("/ui/clusters/harbour/workloads")
 	j.goes("/ui/clusters/harbour/workloads", "#later tbody tr")
 	j.see("workloads")

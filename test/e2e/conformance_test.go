@@ -3,8 +3,6 @@
 package e2e_test
 
 import (
-	"archive/tar"
-	"bytes"
 	"fmt"
 	"io"
 	"log"
@@ -13,15 +11,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
-	"github.com/google/go-containerregistry/pkg/v1/empty"
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
-	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"sigs.k8s.io/yaml"
 
 	"github.com/naupegos/naupegos/internal/bundle/catalogue"
@@ -103,18 +97,7 @@ func serveEcho(t *testing.T, module string) int {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("compile the suite's server: %v\n%s", err, out)
 	}
-	var layer bytes.Buffer
-	w, data := tar.NewWriter(&layer), testkit.Value(os.ReadFile(program))(t)
-	testkit.Must(t, w.WriteHeader(&tar.Header{Name: "echo-basic", Mode: 0o755, Size: int64(len(data))}))
-	testkit.Value(w.Write(data))(t)
-	testkit.Must(t, w.Close())
-	img := testkit.Value(mutate.AppendLayers(empty.Image, testkit.Value(tarball.LayerFromOpener(func() (io.ReadCloser, error) {
-		return io.NopCloser(bytes.NewReader(layer.Bytes())), nil
-	}))(t)))(t)
-	config := testkit.Value(img.ConfigFile())(t).DeepCopy()
-	config.OS, config.Architecture = "linux", runtime.GOARCH
-	config.Config.Entrypoint, config.Config.User = []string{"/echo-basic"}, "65532:65532"
-	img = testkit.Value(mutate.ConfigFile(img, config))(t)
+	img := imageOf(t, program, "echo-basic")
 
 	s := httptest.NewUnstartedServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	testkit.Must(t, s.Listener.Close())

@@ -123,9 +123,15 @@ func hello(t *testing.T, text string) v1.Image {
 	if _, err := os.Stat(program); err != nil {
 		testkit.Must(t, testkit.Program(program, "test/e2e/testdata/hello", ""))
 	}
+	return imageOf(t, program, "hello", text)
+}
+
+// imageOf returns an image with one program, which it runs as an ordinary user under this name with these arguments.
+func imageOf(t *testing.T, program, as string, args ...string) v1.Image {
+	t.Helper()
 	var layer bytes.Buffer
 	w, data := tar.NewWriter(&layer), testkit.Value(os.ReadFile(program))(t)
-	testkit.Must(t, w.WriteHeader(&tar.Header{Name: "hello", Mode: 0o755, Size: int64(len(data))}))
+	testkit.Must(t, w.WriteHeader(&tar.Header{Name: as, Mode: 0o755, Size: int64(len(data))}))
 	testkit.Value(w.Write(data))(t)
 	testkit.Must(t, w.Close())
 	img := testkit.Value(mutate.AppendLayers(empty.Image, testkit.Value(tarball.LayerFromOpener(func() (io.ReadCloser, error) {
@@ -133,7 +139,7 @@ func hello(t *testing.T, text string) v1.Image {
 	}))(t)))(t)
 	config := testkit.Value(img.ConfigFile())(t).DeepCopy()
 	config.OS, config.Architecture = "linux", runtime.GOARCH
-	config.Config.Entrypoint, config.Config.User = []string{"/hello", text}, "65532:65532"
+	config.Config.Entrypoint, config.Config.User = append([]string{"/" + as}, args...), "65532:65532"
 	return testkit.Value(mutate.ConfigFile(img, config))(t)
 }
 

@@ -23,8 +23,9 @@ const serverLogs = `for p in etcd kube-apiserver kube-controller-manager kube-sc
   [ -e /etc/kubernetes/manifests/$p.yaml ] || continue
   f=$(ls -t /var/log/pods/kube-system_$p-*/$p/*.log 2>/dev/null | head -n 1)
   [ -n "$f" ] && [ "${f%/*/*}" -nt /etc/kubernetes/manifests/$p.yaml ] || continue
-  if [ "$(basename "$f")" = 0.log ] && pgrep -x "$(echo $p | cut -c1-15)" >/dev/null; then continue; fi
-  echo "==> $p $(basename "$f")"
+  up=; if pgrep -x "$(echo $p | cut -c1-15)" >/dev/null; then up=up; fi
+  if [ "$(basename "$f")$up" = 0.logup ]; then continue; fi
+  echo "==> $p $(basename "$f") $up"
   tail -n 60 "$f"
 done`
 
@@ -43,7 +44,7 @@ func ServersBecause(ctx context.Context, source Source, h remote.Host, r *Redact
 		}
 		return fail.New(fail.NotReady, "%s; the logs there can't be read: %s", withoutHint(waited), err).At(name).Enough()
 	}
-	said, starts := serversSaid(string(r.Redact(out.bytes())))
+	said, starts := serversSaid(string(r.Redact(out.bytes())), last)
 	if said == "" || !last && starts < maxStarts {
 		return waited
 	}
@@ -52,12 +53,16 @@ func ServersBecause(ctx context.Context, source Source, h remote.Host, r *Redact
 }
 
 // serversSaid parses the output of serverLogs: the last lines of each program, without the container runtime's prefix, and the highest number of
-// starts of a program.
-func serversSaid(out string) (said string, starts int) {
+// starts of a program. It leaves out programs that run, unless all is true: each reboot of a machine counts as a start, too.
+func serversSaid(out string, all bool) (said string, starts int) {
 	var b strings.Builder
 	for _, part := range strings.Split("\n"+out, "\n==> ")[1:] {
 		head, log, _ := strings.Cut(part, "\n")
 		program, count, _ := strings.Cut(strings.TrimSpace(head), " ")
+		count, runs := strings.CutSuffix(count, " up")
+		if runs && !all {
+			continue
+		}
 		if n, err := strconv.Atoi(strings.TrimSuffix(count, ".log")); err == nil {
 			starts = max(starts, n+1)
 		}

@@ -53,6 +53,8 @@ func TestServersBecause(t *testing.T) {
 	}{
 		"it may come up yet":        {logs{text: said(2)}, time.Minute, "", false},
 		"it was started often":      {logs{text: said(maxStarts)}, time.Minute, why, true},
+		"it runs after reboots":     {logs{strings.Replace(said(maxStarts), ".log\n", ".log up\n", 1), nil}, time.Minute, "", false},
+		"it ran at the end":         {logs{strings.Replace(said(maxStarts), ".log\n", ".log up\n", 1), nil}, time.Second, why, true},
 		"no time is left":           {logs{text: said(1)}, time.Second, why, true},
 		"all stay up":               {logs{}, time.Second, "", false},
 		"it can't be seen":          {logs{err: errors.New("no route")}, time.Minute, "", false},
@@ -79,10 +81,9 @@ func TestServersBecause(t *testing.T) {
 	}
 }
 
-// TestServerLogs: a pod's logs from before its manifest was changed are not shown.
+// TestServerLogs: the machine names the log of each program and whether it runs, and leaves out a pod from before its manifest was changed.
 func TestServerLogs(t *testing.T) {
 	dir := t.TempDir()
-	script := strings.NewReplacer("/etc/kubernetes", dir, "/var/log", dir, "pgrep", "false").Replace(serverLogs)
 	write := func(path string) {
 		path = filepath.Join(dir, path)
 		testkit.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
@@ -91,15 +92,19 @@ func TestServerLogs(t *testing.T) {
 	manifest, pod := filepath.Join(dir, "manifests/kube-apiserver.yaml"), "pods/kube-system_kube-apiserver-cp-1_5f3a"
 	write("manifests/kube-apiserver.yaml")
 	write(pod + "/kube-apiserver/5.log")
-	at := func(shift time.Duration) string {
+	at := func(shift time.Duration, pgrep string) string {
 		now := testkit.Value(os.Stat(manifest))(t).ModTime().Add(shift)
 		testkit.Must(t, os.Chtimes(filepath.Join(dir, pod), now, now))
+		script := strings.NewReplacer("/etc/kubernetes", dir, "/var/log", dir, "pgrep", pgrep).Replace(serverLogs)
 		return string(testkit.Value(exec.Command("sh", "-c", script).Output())(t))
 	}
-	if got := at(time.Second); !strings.Contains(got, "==> kube-apiserver 5.log\nthe flag is wrong") {
+	if got := at(time.Second, "false"); !strings.Contains(got, "==> kube-apiserver 5.log \nthe flag is wrong") {
 		t.Errorf("of a failing program: %q", got)
 	}
-	if got := at(-time.Second); got != "" {
+	if got := at(-time.Second, "false"); got != "" {
 		t.Errorf("of a pod from before the manifest: %q", got)
+	}
+	if got := at(time.Second, "true"); !strings.Contains(got, "==> kube-apiserver 5.log up\n") {
+		t.Errorf("of a program that runs: %q", got)
 	}
 }
