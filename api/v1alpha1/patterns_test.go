@@ -47,8 +47,8 @@ func texts(of reflect.Type, path string, at func(c *v1alpha1.Cluster) reflect.Va
 	}
 }
 
-// TestPatternsAreEnforced: every text that the schema restricts is restricted by the parser, too: what documents contain ends in files of machines, in
-// arguments and in addresses.
+// TestPatternsAreEnforced: every text that the schema restricts is restricted by the parser, too: documents' texts end up in machines' files,
+// arguments and addresses.
 func TestPatternsAreEnforced(t *testing.T) {
 	tried, within := 0, 0
 	texts(reflect.TypeFor[v1alpha1.Cluster](), "", func(c *v1alpha1.Cluster) reflect.Value { return reflect.ValueOf(c).Elem() }, func(path string, f strict.Field, set func(*v1alpha1.Cluster, string)) {
@@ -63,7 +63,7 @@ func TestPatternsAreEnforced(t *testing.T) {
 			switch tried++; {
 			case slices.ContainsFunc(found, func(e v1alpha1.FieldError) bool { return e.Field == path }):
 			case slices.ContainsFunc(found, func(e v1alpha1.FieldError) bool { return strings.HasPrefix(path, e.Field+".") }):
-				within++ // what is around it is reported as a whole
+				within++ // the struct around it reports the whole
 			default:
 				t.Errorf("%s: a text with a wrong %s is accepted", path, what)
 			}

@@ -76,7 +76,7 @@ func (c *Cluster) checkAddons(r *findings) {
 	}
 }
 
-// machinePorts returns the ports that programs of the machines listen on, also those of addons whose ports are fixed.
+// machinePorts returns the ports on which the machines' programs listen, including addons with fixed ports.
 func machinePorts(c *Cluster) *ports.Set {
 	s := ports.Machines()
 	if c.Addon(AddonNodeLocalDNS) != nil {

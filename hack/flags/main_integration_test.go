@@ -52,7 +52,7 @@ func TestTablesAgainstBundles(t *testing.T) {
 					t.Errorf("%s takes %s: %s", program, wrong, out)
 				}
 			}
-			for _, program := range []string{flags.APIServer, flags.Scheduler, flags.Kubelet} { // what needs another gate is known to the programs, too
+			for _, program := range []string{flags.APIServer, flags.Scheduler, flags.Kubelet} { // the programs know these gates, too
 				out, err := exec.CommandContext(t.Context(), filepath.Join(dir, program), "--feature-gates=GracefulNodeShutdown=false").CombinedOutput()
 				if err == nil || !strings.Contains(string(out), "depends on features that are disabled: [GracefulNodeShutdown]") {
 					t.Errorf("%s without GracefulNodeShutdown: %v: %s", program, err, out)

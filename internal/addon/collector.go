@@ -176,7 +176,7 @@ type CollectorSink struct {
 	What     string // as metrics name it: "log_records" or "metric_points"
 }
 
-// CollectorSinks lists what is sent without fail: machines may log nothing of a higher priority than info.
+// CollectorSinks lists the sinks that certainly receive something: a machine may log no record above the priority info.
 func CollectorSinks(c *telemetry.OpenTelemetryCollector) (out []CollectorSink) {
 	count := func(app, signal string) {
 		what := "log_records"

@@ -7,7 +7,7 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1/telemetry"
 )
 
-// TestCollectorSinks: apply waits for what is certainly sent, and for the programs even if nothing is.
+// TestCollectorSinks: apply waits for the signals that every cluster sends, and for the programs even without one.
 func TestCollectorSinks(t *testing.T) {
 	sent := []CollectorSink{{CollectorNode, "syslog/siem", "log_records"}}
 	for _, c := range []struct {
@@ -32,7 +32,7 @@ func TestCollectorSinks(t *testing.T) {
 	}
 }
 
-// TestCollectorWaits: a full queue stops the reading. Without that, receivers send again to all exporters what one of them refused.
+// TestCollectorWaits: a full queue stops the reading. Without that, receivers repeat a batch for all exporters when one of them refuses it.
 func TestCollectorWaits(t *testing.T) {
 	for _, kind := range []string{telemetry.OTLP, telemetry.OTLPHTTP, telemetry.Syslog, telemetry.S3} {
 		queue := exporterConfig(telemetry.TelemetryExporter{Name: "a", Kind: kind})["sending_queue"].(fields)

@@ -18,7 +18,7 @@ func TestLinesOfJobsAreInert(t *testing.T) {
 		testkit.Must(t, v.flags.progress.Set(progress))
 		w := &watched{v: v}
 		testkit.Must(t, w.line(testkit.Value(json.Marshal(map[string]string{"event": event, "text": foreign}))(t)))
-		raw := []byte(`{"event":"` + event + `","text":"` + "m says \u009b2J\u202ehello" + `"}`) // not escaped by who wrote it
+		raw := []byte(`{"event":"` + event + `","text":"` + "m says \u009b2J\u202ehello" + `"}`) // raw, as a hostile writer sends it
 		testkit.Must(t, w.line(raw))
 		if text := out.String(); strings.ContainsAny(text, "\x1b\x07\r\u202e\u009b") || strings.Count(text, "hello") != 2 || strings.Count(text, "\n") != 2 {
 			t.Errorf("%s: the terminal gets %q", event, text)

@@ -95,7 +95,7 @@ type jobRow struct {
 	mac     string
 }
 
-// macValues returns the values of macJobs' columns. They do not include what only says who has the job, and until when.
+// macValues returns the values of macJobs' columns. They leave out the job's holder and its deadline.
 func (r *jobRow) macValues() []string {
 	return []string{r.ID, r.Cluster, r.Verb, r.title, string(r.Request), r.Who, r.State, string(r.Agreed), string(r.Result), decimal(micros(r.Created)), decimal(micros(r.Ended))}
 }
@@ -206,7 +206,7 @@ func (s *database) ClaimJob(ctx context.Context, ttl time.Duration, who ...strin
 	return claimed, s.wrap(cmp.Or(err, forged), "look for a job")
 }
 
-// disown ends a forged job. Nothing of what its row said remains: what gets the MAC is this server's own.
+// disown ends a forged job. It replaces the row's content before the row gets a MAC.
 func disown(ctx context.Context, s *database, tx *sql.Tx, r *jobRow) error {
 	r.Verb, r.title, r.Who, r.State, r.Request, r.Agreed, r.Ended = "forged", "", "unknown", JobEnded, nil, nil, time.Now()
 	r.Result = json.RawMessage(`{"kind":"` + fail.Refused.String() + `","error":"this job was written into the database by something else than naupegos, or is damaged: it was not carried out"}`)

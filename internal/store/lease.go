@@ -228,7 +228,7 @@ func (s *database) fenced(ctx context.Context, cluster string, write func(tx *sq
 				return overtaken(cluster)
 			}
 		}
-		if err := s.current(ctx, tx); err != nil { // what is written carries MACs
+		if err := s.current(ctx, tx); err != nil { // new rows carry MACs
 			return err
 		}
 		return write(tx)

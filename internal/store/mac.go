@@ -43,7 +43,7 @@ var (
 	macJobs          = macTable{"jobs", []string{"id"}, []string{"cluster", "verb", "title", "request", "who", "state", "agreed", "result", "created_at", "ended"}}
 )
 
-// macSet are the tables that got MACs at once. Each set has two records of it: a fact in the store, whose value is a MAC too and so needs the identity, and a
+// macSet is a set of tables that got MACs in the same release. Each set has two records of it: a fact in the store, whose value is a MAC too and so needs the identity, and a
 // line of the identity's file, which a writer of the database cannot change.
 type macSet struct {
 	fact, mark string

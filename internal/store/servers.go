@@ -269,7 +269,7 @@ func scanDuty(row scanner) (r dutyRow, err error) {
 	return r, nil
 }
 
-// endJobs ends all jobs of a restored store, whose backup is s: what they were agreed to for is not known.
+// endJobs ends all jobs of a store that was restored from the backup s: their approvals do not hold for the restored state.
 func endJobs(ctx context.Context, s *database, tx *sql.Tx) error {
 	rows, err := list(ctx, s, tx, scanJob, selectJob+" WHERE state <> $1", JobEnded)
 	if err != nil {

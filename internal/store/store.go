@@ -191,7 +191,7 @@ func privateFile(path string) error {
 	return nil
 }
 
-// Unlock and Protection are about the identity's file.
+// Unlock and Protection handle the identity's file.
 type (
 	Unlock     = keyfile.Unlock
 	Protection = keyfile.Protection

@@ -34,7 +34,7 @@ func askFigures(ctx context.Context, p *Pages, who *access.Operator, name string
 	return lookAt(ctx, p, who, name, func(s *operate.Session) (*figures.Figures, error) { return operate.Figures.See(ctx, s, ask) })
 }
 
-// figuresOf returns the charts of a cluster or of one machine if the request has ?look, and else the address with which the browser requests them, so that the page
+// figuresOf returns the charts of a cluster or of one machine if the request has ?look; otherwise it returns the address from which the browser requests them, so that the page
 // appears without waiting for the cluster.
 func figuresOf(p *Pages, r *http.Request, who *access.Operator, cluster, machine string) (*figuresData, error) {
 	ask := figures.Ask{Range: r.URL.Query().Get("range"), Machine: machine}

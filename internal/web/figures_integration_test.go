@@ -16,17 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// newJudge starts a browser that looks at the pages of s, in make test-full with axe.
-func newJudge(t *testing.T, s *site) *judge {
-	t.Helper()
-	j := &judge{browser: startBrowserAt(t, s)}
-	if testkit.Full() {
-		j.axe = axeCore(t)
-	}
-	return j
-}
-
-// TestFiguresInABrowser: a cluster of 50 nodes shows its figures, in all looks, to readers with and without eyes, a pointer or scripts; a machine has its own.
+// TestFiguresInABrowser: a cluster of 50 nodes shows its figures, in all looks, to readers with a screen reader, a keyboard or no scripts; a machine has its own.
 func TestFiguresInABrowser(t *testing.T) {
 	s := newSite(t)
 	fake := s.measured(50)

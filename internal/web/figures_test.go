@@ -36,7 +36,7 @@ func (s *site) measured(nodes int) *figurestest.Fake {
 	return fake
 }
 
-// TestFiguresTab: the page comes without waiting for the cluster, its charts follow, and they have their values in words. What the cluster calls its machines stays text.
+// TestFiguresTab: the page comes without waiting for the cluster, its charts follow, and they have their values in words. Names of machines stay text.
 func TestFiguresTab(t *testing.T) {
 	s := newSite(t)
 	fake := s.measured(50)

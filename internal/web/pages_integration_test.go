@@ -155,15 +155,22 @@ func (j *judge) goes(path, shows string) {
 const tooWide = `document.documentElement.scrollWidth <= document.documentElement.clientWidth + 1 ? "" :
 	[...document.querySelectorAll("body *")].filter(e => !e.closest(".scroll, pre") && e.getBoundingClientRect().right > document.documentElement.clientWidth + 1).map(e => e.outerHTML.slice(0, 80)).slice(0, 5).join(" | ")`
 
+// newJudge starts a browser that looks at the pages of s, in make test-full with axe.
+func newJudge(t *testing.T, s *site) *judge {
+	t.Helper()
+	j := &judge{browser: startBrowserAt(t, s)}
+	if testkit.Full() {
+		j.axe = axeCore(t)
+	}
+	return j
+}
+
 // TestEveryPage opens each kind of page, with machines and clusters, and the pages for users who have not signed in. No page may be wider than the
 // screen. With NAUPEGOS_SCREENSHOTS=DIR it takes the pictures for the docs; in make test-full, axe-core checks all pages.
 func TestEveryPage(t *testing.T) {
 	testkit.OnlyFull(t, "it was too slow on a busy host; whether it is more than that is to be found out")
 	s := newScenery(t)
-	j := &judge{browser: startBrowserAt(t, s.site)}
-	if testkit.Full() {
-		j.axe = axeCore(t)
-	}
+	j := newJudge(t, s.site)
 	j.goes("/ui/login", "#token")
 	if j.axe != "" {
 		j.judges()

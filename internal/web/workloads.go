@@ -42,7 +42,7 @@ type insideData struct {
 	Kind          string
 	Namespace     string
 	Selector      string
-	Bad           bool // only what is not as it should be
+	Bad           bool // only unready objects and warnings
 	Later         string
 	Problem       string
 	Rows          []insideRow

@@ -142,7 +142,7 @@ func TestEventsTab(t *testing.T) {
 	}
 	in.fails = fail.New(fail.Unreachable, "x")
 	if a := s.ask("GET", "/ui/clusters/harbour/events?look=yes", s.admin, nil); !strings.Contains(a.body, "no answer") || !strings.Contains(a.body, "Pulled") {
-		t.Error("why events are missing is not said, or what is known is not shown")
+		t.Error("the tab lacks the reason for missing events, or the known events")
 	}
 }
 

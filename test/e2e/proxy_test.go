@@ -43,7 +43,7 @@ func TestProxy(t *testing.T) {
 	}
 	r.must(0, "kubectl", r.name, "--", "logs", "deployment/app") // the API server asks a kubelet
 
-	// A package of the site, by apt. The machines' own sources are of no use here: what they ask for ends at squid.
+	// A package of the site, by apt. The machines' own sources do not help here: squid ends their requests.
 	for _, m := range r.status().Machines {
 		r.ssh(m.Name, "truncate -s 0 /etc/apt/sources.list; rm -f /etc/apt/sources.list.d/*")
 	}
@@ -80,7 +80,7 @@ func TestProxy(t *testing.T) {
 	r.destroy()
 }
 
-// seenBySquid asserts that squid saw each machine ask these two hosts, and this host itself, and nobody anything else.
+// seenBySquid asserts that squid saw each machine ask these two hosts, and this host itself, and no other requests.
 func (r *rig) seenBySquid(t *testing.T, requests func() []string, registry, repository string) {
 	t.Helper()
 	var wanted []string

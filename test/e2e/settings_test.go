@@ -49,7 +49,7 @@ func sized(workers int, all ...setting) size {
 	return s
 }
 
-// TestSettings applies settings of all kinds to a running cluster under a client that counts failures, sees them in the programs and machines, and takes
+// TestSettings applies every kind of setting to a running cluster under a client that counts failures, sees them in the programs and machines, and takes
 // them back: the machines are as before.
 func TestSettings(t *testing.T) {
 	testkit.OnlyFull(t, "unit and integration tests of each setting, and TestLife restarts programs by an edit")
@@ -232,7 +232,7 @@ func (r *rig) takesBack(t *testing.T, l *load, before map[string][]string) {
 	l.verify(t)
 }
 
-// taken lists what is of a machine: files of the directories that settings may change, with mode, owner and content; packages; enabled units; kernel settings;
+// taken lists a machine's state: files of the directories that settings may change, with mode, owner and content; packages; enabled units; kernel settings;
 // the arguments of the programs; and the agent's own record.
 const taken = `cd /
 find etc root srv opt home usr/local usr/lib/systemd usr/share/ca-certificates usr/share/zoneinfo var/lib/kubelet/config.yaml -xdev -printf 'file /%p %y %m %u:%g %l\n' 2>/dev/null
@@ -247,7 +247,7 @@ done; done
 iptables-save 2>/dev/null | grep -c KUBE-SVC | sed 's/^/iptables rules of Services: /'
 echo "agent $(cat /var/lib/naupegos/agent/state.json)"`
 
-// inventories lists what is of each machine.
+// inventories returns the state of each machine; see taken.
 func (r *rig) inventories() map[string][]string {
 	r.t.Helper()
 	out := map[string][]string{}
@@ -283,7 +283,7 @@ func explained(line string) bool {
 	return false
 }
 
-// agentLines splits the agent's record into lines, without those that tell when and of which configuration it is.
+// agentLines splits the agent's record into lines, without its time and its configuration's digest.
 func agentLines(t testing.TB, record string) (out []string) {
 	t.Helper()
 	var all map[string]any

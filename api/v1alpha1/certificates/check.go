@@ -15,7 +15,7 @@ import (
 var gates = []string{"ACMEHTTP01IngressPathTypeExact", "LiteralCertificateSubject", "NameConstraints", "OtherNames", "SecretsFilteredCaching",
 	"ServerSideApply", "StableCertificateRequestName", "UseCertificateRequestBasicConstraints", "ValidateCAA"}
 
-// Check reports what is wrong with the settings.
+// Check reports invalid settings.
 func (m *CertManager) Check(r *strict.Findings, field string) {
 	if len(validation.IsDNS1123Label(m.ClusterResourceNamespace)) > 0 {
 		r.Add(field+".clusterResourceNamespace", strict.Quote(m.ClusterResourceNamespace)+" is not the name of a namespace", "write it in lower case, with digits and -")

@@ -20,7 +20,7 @@ import (
 // maxResolution is the maximum interval of metrics-server. The minimum is that of all durations, 10 s, at which kubelets measure.
 const maxResolution = 5 * time.Minute
 
-// Check reports what is wrong with the settings.
+// Check reports invalid settings.
 func (m *MetricsServer) Check(r *strict.Findings, field string) {
 	if m.Resolution.Duration > maxResolution {
 		r.Add(field+".resolution", m.Resolution.String()+" is longer than 5m", "")
@@ -36,7 +36,7 @@ const longestInterval = 2 * time.Minute
 // WebAddress checks the URL of something, which holds no credentials.
 type WebAddress func(r *strict.Findings, at, address, example, what string)
 
-// Check reports what is wrong with the settings.
+// Check reports invalid settings.
 func (p *Prometheus) Check(r *strict.Findings, field string, web WebAddress) {
 	checkSize(r, field+".memory", p.Memory, "128Mi")
 	if s := p.Storage; s != nil {

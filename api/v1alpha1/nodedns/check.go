@@ -10,7 +10,7 @@ import (
 // maxTTL is the longest time for which an answer may be kept.
 const maxTTL = time.Hour
 
-// Check reports what is wrong with the settings.
+// Check reports invalid settings.
 func (n *NodeLocalDNS) Check(r *strict.Findings, field string) {
 	switch a, err := netip.ParseAddr(n.Address); {
 	case err != nil || !a.Is4() || !a.IsLinkLocalUnicast():

@@ -20,7 +20,7 @@ const longestInterval = 10 * time.Minute
 // takes lists what each kind of exporter takes.
 var takes = map[string][]string{OTLP: {Logs, Events, Metrics}, OTLPHTTP: {Logs, Events, Metrics}, Syslog: {Logs, Events}, File: {Logs, Events, Metrics}, S3: {Logs, Events, Metrics}}
 
-// Fill fills in what is left out and depends on other settings.
+// Fill sets the defaults that depend on other settings.
 func (c *OpenTelemetryCollector) Fill() {
 	if c == nil {
 		return
@@ -57,7 +57,7 @@ type Checks struct {
 	Authorities func(r *strict.Findings, at, text string)
 }
 
-// Check reports what is wrong with the settings of the addon at field, which needs some.
+// Check reports invalid settings of the addon at field; missing settings are invalid, too.
 func (c *OpenTelemetryCollector) Check(r *strict.Findings, field string, of Checks) {
 	if c == nil {
 		r.Add(field, "opentelemetry-collector needs a place to send to", "give opentelemetryCollector.exporters", field+".name")

@@ -6,7 +6,7 @@ import "github.com/naupegos/naupegos/api/strict"
 
 // OpenTelemetryCollector sends what nodes, pods and Kubernetes log and measure to other places.
 type OpenTelemetryCollector struct {
-	// What is sent: pod-logs (all containers' output), machine-logs (the journal of systemd), events (Kubernetes' events, as logs), metrics (of nodes, pods and containers, from the kubelets). Left out: all that an exporter takes.
+	// Sources to collect: pod-logs (all containers' output), machine-logs (the journal of systemd), events (Kubernetes' events, as logs), metrics (of nodes, pods and containers, from the kubelets). Left out: all that an exporter takes.
 	Collect []string `json:"collect,omitempty" yaml:"collect,omitempty" jsonschema:"maxItems=4"`
 	// Namespaces whose pods' logs are not sent.
 	ExcludedNamespaces []string `json:"excludedNamespaces,omitempty" yaml:"excludedNamespaces,omitempty" jsonschema:"maxItems=100"`
@@ -14,7 +14,7 @@ type OpenTelemetryCollector struct {
 	JournalPriority string `json:"journalPriority,omitempty" yaml:"journalPriority,omitempty" jsonschema:"default=info,enum=emerg,enum=alert,enum=crit,enum=err,enum=warning,enum=notice,enum=info,enum=debug"`
 	// Interval between two measurements, up to 10m.
 	Interval strict.Duration `json:"interval,omitzero" yaml:"interval,omitempty" jsonschema:"default=30s"`
-	// Where it is sent to.
+	// Targets of the signals.
 	Exporters []TelemetryExporter `json:"exporters" yaml:"exporters" jsonschema:"required,minItems=1,maxItems=10"`
 }
 
@@ -26,7 +26,7 @@ type TelemetryExporter struct {
 	Kind string `json:"kind" yaml:"kind" jsonschema:"required,enum=otlp,enum=otlphttp,enum=syslog,enum=file,enum=s3"`
 	// Its address as pods reach it: HOST:PORT of otlp and syslog, the URL of otlphttp and s3.
 	Address string `json:"address,omitempty" yaml:"address,omitempty" jsonschema:"maxLength=500" host:"none"`
-	// What is sent there: logs, events, metrics. Left out: all that the kind takes.
+	// Signals to send there: logs, events, metrics. Left out: all that the kind takes.
 	Signals []string `json:"signals,omitempty" yaml:"signals,omitempty" jsonschema:"maxItems=3"`
 	// Secret of the namespace opentelemetry-collector to sign in with: with the key token (otlp, otlphttp), or the keys accessKeyID and secretAccessKey (s3).
 	Secret string `json:"secret,omitempty" yaml:"secret,omitempty" jsonschema:"maxLength=63,pattern=^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$" host:"none"`
@@ -44,7 +44,7 @@ type TelemetryExporter struct {
 	Region string `json:"region,omitempty" yaml:"region,omitempty" jsonschema:"maxLength=60,pattern=^([a-zA-Z0-9]([-a-zA-Z0-9]*[a-zA-Z0-9])?)?$"`
 }
 
-// What is collected.
+// Sources that the collectors read.
 const (
 	PodLogs     = "pod-logs"
 	MachineLogs = "machine-logs"

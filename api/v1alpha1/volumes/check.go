@@ -12,7 +12,7 @@ import (
 var systemDirectories = []string{"/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/root", "/run", "/sbin", "/sys", "/tmp", "/usr",
 	"/var/lib/kubelet", "/var/lib/containerd", "/var/lib/etcd", "/var/lib/naupegos", "/var/lib/dpkg", "/var/lib/apt", "/var/lib/systemd", "/var/log", "/var/run"}
 
-// Check reports what is wrong with the settings. onCloud says whether the cluster has the volumes of a cloud.
+// Check reports invalid settings. onCloud is true if a cloud provides the cluster's volumes.
 func (l *LocalPath) Check(r *strict.Findings, field string, onCloud bool) {
 	switch p := l.Path; {
 	case !path.IsAbs(p) || path.Clean(p) != p || strings.ContainsAny(p, "\"\\\n\r\x00$"):

@@ -194,14 +194,14 @@ func traefik() Set {
 		Definitions: []string{"sigs.k8s.io/gateway-api:config/crd/standard/gateway.networking.k8s.io_[a-u]*.yaml", "docs/content/reference/dynamic-configuration/traefik.io_*.yaml"}}
 }
 
-// nodeLocalDNS returns a cache made of CoreDNS' packages, with a main program and a plugin of ours: the project's is in a module that no proxy serves.
+// nodeLocalDNS returns a cache built from CoreDNS' packages with our own main program and plugin, because no module proxy serves the project's.
 func nodeLocalDNS() Set {
 	return Set{Name: NodeLocalDNS, Module: "github.com/coredns/coredns", Version: "v1.14.6", Revision: "-1",
 		// It changes routes and rules of the node: the manifest gives it that capability, and that for port 53.
 		Programs: []Program{{Image: NodeLocalDNS, Package: ".", Root: true}}}
 }
 
-// collector returns the OpenTelemetry collector with the components that the addon configures, some of them ours: those of the project are in modules that no proxy serves.
+// collector returns the OpenTelemetry collector with the components that the addon configures, some of them ours, because no module proxy serves the project's.
 func collector() Set {
 	const version = "v0.160.0"
 	return Set{Name: Collector, Module: "go.opentelemetry.io/collector/otelcol", Version: version, Revision: "-1", LDFlags: " -X main.version=" + version[1:],

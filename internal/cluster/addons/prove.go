@@ -242,7 +242,7 @@ func askOnce(ctx context.Context, d dial, address, answer string) error {
 		return err
 	}
 	if resp.StatusCode != http.StatusOK || strings.TrimSpace(string(body)) != answer {
-		return fmt.Errorf("it answers %s, and not as the pod behind it", resp.Status) // what it says may be another service's business
+		return fmt.Errorf("it answers %s, and not as the pod behind it", resp.Status) // its body may belong to another service
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// TestRequestsAreNotLedAway: a load balancer of a cluster can't have this host request something of another service, nor read the answer.
+// TestRequestsAreNotLedAway: a cluster's load balancer can't make this host send a request to another service, and can't read its answer.
 func TestRequestsAreNotLedAway(t *testing.T) {
 	var asked atomic.Int32
 	inner := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

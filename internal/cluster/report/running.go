@@ -7,7 +7,7 @@ import (
 	"github.com/naupegos/naupegos/internal/kube/running"
 )
 
-// Workloads lists a page of what runs on the cluster.
+// Workloads lists one page of the cluster's workloads.
 func (c *Reporter) Workloads(ctx context.Context, ask running.Ask) (*running.List, error) {
 	return see(ctx, c, func(ctx context.Context, client *kube.Client) (*running.List, error) {
 		return running.Of(ctx, client, ask)

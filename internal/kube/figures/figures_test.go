@@ -123,7 +123,7 @@ func TestNoPrometheus(t *testing.T) {
 	}
 }
 
-// TestHostileAnswers: whatever answers in place of Prometheus, the figures stay small, and no request goes elsewhere.
+// TestHostileAnswers: no answer in Prometheus' place makes the figures large or sends a request elsewhere.
 func TestHostileAnswers(t *testing.T) {
 	elsewhere := atomic.Int64{}
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))

@@ -253,7 +253,7 @@ func TestConditions(t *testing.T) {
 	testkit.Fails(t, err, fail.NotReady, "pod a on n1 does not run")
 }
 
-// TestSent: each collector must have sent something to each exporter; what others sent, or to others, does not count.
+// TestSent: each collector must have sent something to each exporter; other pods and other exporters do not count.
 func TestSent(t *testing.T) {
 	const pods, proxy = "/api/v1/namespaces/otel/pods", "/api/v1/namespaces/otel/pods/%s:8888/proxy/metrics"
 	const metrics = "# TYPE x counter\notelcol_exporter_sent_log_records{exporter=\"file/here\",x=\"y\"} 7\notelcol_exporter_send_failed_log_records{exporter=\"file/here\"} 2\n" +

@@ -42,7 +42,7 @@ func WaitSent(ctx context.Context, c *kube.Client, namespace, port string, sinks
 	return sent, refused, err
 }
 
-// each adds what the pods have sent and what was refused. It returns fail.NotReady if one has sent nothing.
+// each adds the pods' counters of sent and refused records. It returns fail.NotReady if one has sent nothing.
 func (s Sink) each(ctx context.Context, c *kube.Client, namespace, port string, sent, refused *int) error {
 	pods, err := kube.Set(c).CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + s.App})
 	if err != nil {

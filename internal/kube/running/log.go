@@ -27,7 +27,7 @@ type Log struct {
 	Cut  bool   `json:"cut,omitempty"` // the lines were too long: the first of them are missing
 }
 
-// Bounds of a log: what is read, and the last part of it that is kept.
+// Bounds of a log: the bytes to read, and the last bytes to keep.
 const (
 	usualLines = 200
 	maxLines   = 2000
@@ -35,7 +35,7 @@ const (
 	maxLog     = 64 << 10
 )
 
-// Check refuses what is no request.
+// Check returns fail.Invalid for an impossible request.
 func (of LogOf) Check() error {
 	for _, n := range []string{of.Namespace, of.Pod, of.Container} {
 		if n != "" && !name.MatchString(n) {

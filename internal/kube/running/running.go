@@ -24,7 +24,7 @@ type Ask struct {
 	Kind      string `json:"kind,omitempty" enum:"pods,deployments,statefulsets,daemonsets,jobs" doc:"What to list; empty: pods"`
 	Namespace string `json:"namespace,omitempty" maxLength:"63" doc:"Only of this namespace; empty: of all"`
 	Selector  string `json:"selector,omitempty" maxLength:"1000" doc:"Only with these labels, as kubectl -l takes them"`
-	NotReady  bool   `json:"notReady,omitempty" doc:"Only those that are not as they should be"`
+	NotReady  bool   `json:"notReady,omitempty" doc:"Only objects that are not ready"`
 	Continue  string `json:"continue,omitempty" maxLength:"4096" doc:"The continue of the former answer, for what follows it"`
 }
 
@@ -67,7 +67,7 @@ func Kinds() []string { return []string{Pods, Deployments, StatefulSets, DaemonS
 // Bounds of one answer.
 const (
 	inPage      = 100
-	objectsRead = 500 // in one request, when only those that are not ready are wanted
+	objectsRead = 500 // in one request with NotReady
 	maxRequests = 20  // of so many
 	maxText     = 300
 	maxImages   = 4
@@ -78,7 +78,7 @@ const (
 // name is the form of names of namespaces, pods and containers.
 var name = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
 
-// Check refuses what is no request.
+// Check returns fail.Invalid for an impossible request.
 func (a Ask) Check() error {
 	switch {
 	case a.Kind != "" && !slices.Contains(Kinds(), a.Kind):

@@ -79,7 +79,7 @@ func TestPods(t *testing.T) {
 	}
 }
 
-// TestNotReady: the pages of the API are read until those that are not ready fill one, and no further than a bound.
+// TestNotReady: Of reads the API's pages until unready objects fill one, up to a bound.
 func TestNotReady(t *testing.T) {
 	bad := 0 // of the pods on each page
 	c, asked := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -111,7 +111,7 @@ func TestControllers(t *testing.T) {
 	for kind, c := range map[string]struct {
 		list, path string
 		spec       object
-		cases      map[string]object // by what is said
+		cases      map[string]object // by the expected reason
 	}{
 		Deployments: {"DeploymentList", "/apis/apps/v1/deployments", object{"replicas": 3, "selector": selector, "template": template}, map[string]object{
 			"ready true 3 of 3 ":                      {"observedGeneration": 2, "updatedReplicas": 3, "readyReplicas": 3},
@@ -138,7 +138,7 @@ func TestControllers(t *testing.T) {
 	}
 }
 
-// TestHostileLists: a list without an end, or with more than was asked for, stays bounded; what is no request reaches no API.
+// TestHostileLists: a list without an end, or with more than was asked for, stays bounded; an impossible request does not reach the API.
 func TestHostileLists(t *testing.T) {
 	c, asked := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		var items []object

@@ -109,7 +109,7 @@ func (t Table) Unmet(program string, set map[string]bool) (out []Unmet) {
 	return out
 }
 
-// Explain says what is wrong and what to do, and at which of the gates that a document sets; at is empty if AllAlpha or AllBeta decides.
+// Explain returns the problem, the remedy, and the gate of the document to which they belong; at is empty if AllAlpha or AllBeta decides.
 func (u Unmet) Explain(set map[string]bool) (at, problem, hint string) {
 	if _, ok := set[u.Gate]; ok {
 		return u.Gate, fmt.Sprintf("the feature gate %s needs %s, which is off", u.Gate, u.Needs), "set " + u.Needs + " to true, too"

@@ -56,7 +56,7 @@ func TestTenantsReadNoPaths(t *testing.T) {
 	}
 }
 
-// record has a server record what it did for the cluster demo, which failed with a text.
+// record makes a server record a failed run of the cluster demo with this error.
 func record(t *testing.T, st store.Store, text string) {
 	t.Helper()
 	ctx := t.Context()
@@ -78,7 +78,7 @@ func record(t *testing.T, st store.Store, text string) {
 	testkit.Must(t, errors.Join(journal.Step(ctx, run, "a", plan.Retrying, time.Now(), text), journal.Step(ctx, run, "a", plan.Failed, time.Now(), text), journal.End(ctx, run, plan.OutcomeFailed, nil)))
 }
 
-// recorded returns what the operator sees of it.
+// recorded returns the run as the operator sees it.
 func recorded(t *testing.T, st store.Store, who Operator) map[string]string {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())

@@ -38,7 +38,7 @@ func (i *Issuer) Share(s Shared) { i.shared = s }
 // sharedPrefix + the time in base 36 + the hash of a nonce is its name in Shared.
 const sharedPrefix = "sign-in/"
 
-// takeShared refuses a nonce that another server has taken, and forgets those that are too old to be taken again.
+// takeShared refuses a nonce that another server has taken, and forgets nonces that are too old to be taken again.
 func (i *Issuer) takeShared(ctx context.Context, nonce string, now time.Time) error {
 	if i.shared == nil {
 		return nil

@@ -57,7 +57,7 @@ func TestNoncesAreBounded(t *testing.T) {
 	}
 }
 
-// TestQuestionIsAnsweredOnceByServers: of two servers on one store, only one completes a sign-in, also after a restart, and the store forgets what is too old.
+// TestQuestionIsAnsweredOnceByServers: of two servers on one store, only one completes a sign-in, also after a restart, and the store forgets old nonces.
 func TestQuestionIsAnsweredOnceByServers(t *testing.T) {
 	ctx, i := t.Context(), newIDP(t)
 	st := testkit.Value(store.Open(ctx, store.Location{Dir: t.TempDir()}))(t)

@@ -35,7 +35,7 @@ type Chart struct {
 	Levels    []Mark // values at the left
 	Times     []Mark // times below
 	Rows      []Row  // the lines in words
-	Note      string // what is not drawn, and why
+	Note      string // figures that are left out, and why
 }
 
 // Line is a series as an SVG path. It is one of most colours.

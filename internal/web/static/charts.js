@@ -10,7 +10,7 @@
     "requests/s": (v) => scaled(v, 1000, ["/s", "k/s", "M/s"]),
   };
 
-  // show marks the i-th value of a chart, and says what it is.
+  // show marks the i-th value of a chart and prints it.
   const show = (chart, i) => {
     const d = chart.dataset, n = Number(d.points), svg = chart.querySelector("svg");
     let mark = svg.querySelector(".mark"), said = chart.querySelector("output");
