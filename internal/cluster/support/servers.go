@@ -49,7 +49,7 @@ func ServersBecause(ctx context.Context, source Source, h remote.Host, r *Redact
 		return waited
 	}
 	return fail.New(fail.NotReady, "%s%s", withoutHint(waited), said).At(name).
-		Do("if a setting of the document keeps it from starting, remove the setting and run naupegos apply again: it begins with this machine; the others still run without the setting").Enough()
+		Do("if a setting of the document keeps it from starting, remove the setting and run naupegos apply again: it begins with this machine; the others still run without the setting. A kubelet that has restarted without its API server does not take up a changed manifest: if the server stays away, run naupegos ssh %s %s -- systemctl restart kubelet", cluster, name).Enough()
 }
 
 // serversSaid parses the output of serverLogs: the last lines of each program, without the container runtime's prefix, and the highest number of
