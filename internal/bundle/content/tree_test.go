@@ -1,4 +1,4 @@
-package bundle
+package content
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/naupegos/naupegos/internal/fail"
@@ -47,20 +48,20 @@ func tinyELF(t *testing.T, loader string, needed ...string) []byte {
 	return b.Bytes()
 }
 
-// debianTree returns a tree as Debian lays it out: a program in one package and its libraries in others, one behind a link, one in /lib.
-func debianTree(t *testing.T) tree {
+// debianTree returns a Tree as Debian lays it out: a program in one package and its libraries in others, one behind a link, one in /lib.
+func debianTree(t *testing.T) Tree {
 	t.Helper()
 	dir := t.TempDir()
-	tr := tree{roots: []string{dir + "/nftables", dir + "/libc6", dir + "/libx"}}
+	tr := Tree{Roots: []string{dir + "/nftables", dir + "/libc6", dir + "/libx"}}
 	const multi = "x86_64-linux-gnu/"
-	put(t, tr.roots[0]+"/usr/sbin/nft", tinyELF(t, "/lib64/ld-linux-x86-64.so.2", "libx.so.1", "libc.so.6"))
-	put(t, tr.roots[1]+"/lib/"+multi+"libc.so.6", tinyELF(t, "", "ld-linux-x86-64.so.2"))
-	put(t, tr.roots[1]+"/lib/"+multi+"ld-linux-x86-64.so.2", tinyELF(t, ""))
-	put(t, tr.roots[2]+"/usr/lib/"+multi+"libx.so.1.2.3", tinyELF(t, "", "libc.so.6", "liby.so.2"))
-	put(t, tr.roots[2]+"/usr/lib/"+multi+"liby.so.2", tinyELF(t, ""))
-	put(t, tr.roots[2]+"/usr/lib/"+multi+"libunused.so.1", tinyELF(t, ""))
-	link(t, "/lib/"+multi+"ld-linux-x86-64.so.2", tr.roots[1]+"/lib64/ld-linux-x86-64.so.2")
-	link(t, "libx.so.1.2.3", tr.roots[2]+"/usr/lib/"+multi+"libx.so.1")
+	put(t, tr.Roots[0]+"/usr/sbin/nft", tinyELF(t, "/lib64/ld-linux-x86-64.so.2", "libx.so.1", "libc.so.6"))
+	put(t, tr.Roots[1]+"/lib/"+multi+"libc.so.6", tinyELF(t, "", "ld-linux-x86-64.so.2"))
+	put(t, tr.Roots[1]+"/lib/"+multi+"ld-linux-x86-64.so.2", tinyELF(t, ""))
+	put(t, tr.Roots[2]+"/usr/lib/"+multi+"libx.so.1.2.3", tinyELF(t, "", "libc.so.6", "liby.so.2"))
+	put(t, tr.Roots[2]+"/usr/lib/"+multi+"liby.so.2", tinyELF(t, ""))
+	put(t, tr.Roots[2]+"/usr/lib/"+multi+"libunused.so.1", tinyELF(t, ""))
+	link(t, "/lib/"+multi+"ld-linux-x86-64.so.2", tr.Roots[1]+"/lib64/ld-linux-x86-64.so.2")
+	link(t, "libx.so.1.2.3", tr.Roots[2]+"/usr/lib/"+multi+"libx.so.1")
 	return tr
 }
 
@@ -76,7 +77,7 @@ func link(t *testing.T, to, at string) {
 
 func TestClosure(t *testing.T) {
 	tr := debianTree(t)
-	files, err := tr.closure("/usr/sbin/nft")
+	files, err := tr.Closure("/usr/sbin/nft")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,42 +94,47 @@ func TestClosure(t *testing.T) {
 	if !slices.Equal(paths, want) {
 		t.Errorf("got %v, want %v", paths, want)
 	}
-	if got["/usr/lib/x86_64-linux-gnu/libx.so.1"] != tr.roots[2]+"/usr/lib/x86_64-linux-gnu/libx.so.1.2.3" {
+	if got["/usr/lib/x86_64-linux-gnu/libx.so.1"] != tr.Roots[2]+"/usr/lib/x86_64-linux-gnu/libx.so.1.2.3" {
 		t.Errorf("the link was not followed: %v", got)
 	}
 }
 
 func TestClosureNamesWhatIsMissing(t *testing.T) {
 	tr := debianTree(t)
-	if err := os.Remove(tr.roots[2] + "/usr/lib/x86_64-linux-gnu/liby.so.2"); err != nil {
+	if err := os.Remove(tr.Roots[2] + "/usr/lib/x86_64-linux-gnu/liby.so.2"); err != nil {
 		t.Fatal(err)
 	}
-	_, err := tr.closure("/usr/sbin/nft")
+	_, err := tr.Closure("/usr/sbin/nft")
 	wantKind(t, err, fail.NotFound, "liby.so.2", "libx.so.1")
-	_, err = tr.closure("/usr/sbin/other")
+	_, err = tr.Closure("/usr/sbin/other")
 	wantKind(t, err, fail.NotFound, "/usr/sbin/other")
-	put(t, tr.roots[0]+"/usr/sbin/script", []byte("#!/bin/sh\n"))
-	if _, err = tr.closure("/usr/sbin/script"); err == nil {
+	put(t, tr.Roots[0]+"/usr/sbin/script", []byte("#!/bin/sh\n"))
+	if _, err = tr.Closure("/usr/sbin/script"); err == nil {
 		t.Error("a script passed for an ELF file")
 	}
-	link(t, "loop", tr.roots[0]+"/usr/sbin/loop")
-	_, err = tr.closure("/usr/sbin/loop")
+	link(t, "loop", tr.Roots[0]+"/usr/sbin/loop")
+	_, err = tr.Closure("/usr/sbin/loop")
 	wantKind(t, err, fail.NotFound)
 }
 
-func TestParseURIs(t *testing.T) {
-	sum := hexOf(digestOf(nil))
-	debs, err := parseURIs("'http://x/libgmp10_6.2_amd64.deb' libgmp10_2%3a6.2.1+dfsg1-1.1_amd64.deb 563836 SHA256:" + sum + "\n'http://x/a.deb' ca-certificates_20250419~deb12u2_all.deb 1 SHA256:" + sum + "\n")
-	if err != nil {
+func put(t *testing.T, path string, data []byte) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	want := []deb{{"ca-certificates", "20250419~deb12u2", "ca-certificates_20250419~deb12u2_all.deb", sum, ""}, {"libgmp10", "2:6.2.1+dfsg1-1.1", "libgmp10_2%3a6.2.1+dfsg1-1.1_amd64.deb", sum, ""}}
-	if !slices.Equal(debs, want) {
-		t.Errorf("got %+v", debs)
+	if err := os.WriteFile(path, data, 0o755); err != nil {
+		t.Fatal(err)
 	}
-	for _, bad := range []string{"'http://x' a_1_all.deb 1 MD5Sum:00", "'http://x' ../a_1_all.deb 1", "E: nothing"} {
-		if _, err := parseURIs(bad); err == nil {
-			t.Errorf("accepted %q", bad)
+}
+
+func wantKind(t *testing.T, err error, kind fail.Kind, says ...string) {
+	t.Helper()
+	if err == nil || fail.KindOf(err) != kind {
+		t.Fatalf("error %v, want one of the kind %s", err, kind)
+	}
+	for _, s := range says {
+		if !strings.Contains(err.Error(), s) {
+			t.Errorf("error does not say %q: %v", s, err)
 		}
 	}
 }

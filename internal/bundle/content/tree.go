@@ -1,8 +1,8 @@
-package bundle
+// Package content finds the files of container images in unpacked Debian packages, with the libraries that they need, and writes them as a layer.
+package content
 
 import (
 	"debug/elf"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"sort"
@@ -11,22 +11,13 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// tree presents unpacked Debian packages, each in its own directory, as one file system.
-type tree struct{ roots []string }
+// Tree presents unpacked Debian packages, each in its own directory, as one file system.
+type Tree struct{ Roots []string }
 
-// imageFile is one file of a container image.
-type imageFile struct {
-	Path   string      // in the image, absolute
-	Source string      // on disk; empty for Data or Link
-	Data   []byte      //
-	Link   string      // target of a symbolic link
-	Mode   fs.FileMode // of a regular file
-}
-
-// closure returns the programs (paths in the tree) with all shared libraries that they need and their loader. It looks only within the tree
+// Closure returns the programs (paths in the tree) with all shared libraries that they need and their loader. It looks only within the tree
 // and executes nothing.
-func (t tree) closure(programs ...string) ([]imageFile, error) {
-	out := map[string]imageFile{}
+func (t Tree) Closure(programs ...string) ([]File, error) {
+	out := map[string]File{}
 	todo := append([]string(nil), programs...)
 	for len(todo) > 0 {
 		at := todo[0]
@@ -34,7 +25,7 @@ func (t tree) closure(programs ...string) ([]imageFile, error) {
 		if _, ok := out[at]; ok {
 			continue
 		}
-		src, err := t.find(at)
+		src, err := t.Find(at)
 		if err != nil {
 			return nil, err
 		}
@@ -42,7 +33,7 @@ func (t tree) closure(programs ...string) ([]imageFile, error) {
 		if err != nil {
 			return nil, fail.Wrap(fail.Internal, err, "read ELF file").At(src)
 		}
-		out[at] = imageFile{Path: at, Source: src, Mode: 0o755}
+		out[at] = File{Path: at, Source: src, Mode: 0o755}
 		if loader != "" {
 			todo = append(todo, loader)
 		}
@@ -56,7 +47,7 @@ func (t tree) closure(programs ...string) ([]imageFile, error) {
 			}
 		}
 	}
-	files := make([]imageFile, 0, len(out))
+	files := make([]File, 0, len(out))
 	for _, f := range out {
 		files = append(files, f)
 	}
@@ -86,13 +77,13 @@ func links(path string) (needed []string, loader string, err error) {
 }
 
 // library finds a library by name in the directories that Debian's loader searches, and returns its path in the image: always below /usr.
-// It returns "" for the loader, which libraries may name, too: closure adds the loader for programs that name it.
-func (t tree) library(name string) (string, error) {
+// It returns "" for the loader, which libraries may name, too: Closure adds the loader for programs that name it.
+func (t Tree) library(name string) (string, error) {
 	if strings.HasPrefix(name, "ld-linux") {
 		return "", nil
 	}
 	for _, pattern := range []string{"/usr/lib/*-linux-gnu", "/lib/*-linux-gnu", "/usr/lib", "/lib"} {
-		found, err := t.glob(pattern + "/" + name)
+		found, err := t.Glob(pattern + "/" + name)
 		if err != nil {
 			return "", err
 		}
@@ -103,10 +94,10 @@ func (t tree) library(name string) (string, error) {
 	return "", fail.New(fail.NotFound, "library %s is in none of the packages", name)
 }
 
-// glob returns the matching paths in the tree, sorted.
-func (t tree) glob(pattern string) ([]string, error) {
+// Glob returns the matching paths in the tree, sorted.
+func (t Tree) Glob(pattern string) ([]string, error) {
 	var out []string
-	for _, root := range t.roots {
+	for _, root := range t.Roots {
 		found, err := filepath.Glob(root + pattern)
 		if err != nil {
 			return nil, fail.Wrap(fail.Internal, err, "search the packages for %s", pattern)
@@ -119,9 +110,9 @@ func (t tree) glob(pattern string) ([]string, error) {
 	return out, nil
 }
 
-// find returns the regular file on disk for an absolute path in the tree. It follows links within the tree, and looks both with and without
+// Find returns the regular file on disk for an absolute path in the tree. It follows links within the tree, and looks both with and without
 // /usr, because Debian moved /lib to /usr/lib and packages may use either.
-func (t tree) find(path string) (string, error) {
+func (t Tree) Find(path string) (string, error) {
 	other := "/usr" + path
 	if rest, ok := strings.CutPrefix(path, "/usr/"); ok {
 		other = "/" + rest
@@ -142,8 +133,8 @@ func (t tree) find(path string) (string, error) {
 }
 
 // lookup returns the regular file at path, or the target of a link at path, or nothing.
-func (t tree) lookup(path string) (file, next string) {
-	for _, root := range t.roots {
+func (t Tree) lookup(path string) (file, next string) {
+	for _, root := range t.Roots {
 		at := filepath.Join(root, path)
 		info, err := os.Lstat(at)
 		if err != nil {
