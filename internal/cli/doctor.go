@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/cli/bundles"
 	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/client"
@@ -163,7 +164,7 @@ func (a *App) examined(ctx context.Context, name, file string) (doc *v1alpha1.Cl
 		} else if c != nil {
 			data, err := c.Document(ctx, name)
 			if err == nil {
-				doc, err = v1alpha1.Parse("the stored document of "+name, data)
+				doc, err = validation.Parse("the stored document of "+name, data)
 			}
 			return doc, "the stored document of " + name, err
 		}
@@ -176,7 +177,7 @@ func (a *App) examined(ctx context.Context, name, file string) (doc *v1alpha1.Cl
 		if err != nil {
 			return nil, name, err
 		}
-		doc, err = v1alpha1.Parse("the stored document of "+name, rec.Document)
+		doc, err = validation.Parse("the stored document of "+name, rec.Document)
 		return doc, "the stored document of " + name, err
 	}
 	return nil, "", nil

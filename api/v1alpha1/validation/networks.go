@@ -1,4 +1,4 @@
-package v1alpha1
+package validation
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 	"net/netip"
 
 	"github.com/naupegos/naupegos/api/strict"
+	"github.com/naupegos/naupegos/api/v1alpha1"
 )
 
 // Limits of the networks, in bits of prefix. The controller manager can divide the pods' network into at most 2^16 parts, one for each node. The API server accepts no network for Services larger than a /12, kubeadm none smaller than a /28.
@@ -24,14 +25,14 @@ type network struct {
 }
 
 // checkNetworks checks each network, and that networks and machines' addresses do not overlap.
-func (c *Cluster) checkNetworks(r *findings) {
+func checkNetworks(c *v1alpha1.Cluster, r *findings) {
 	k := c.Spec.Kubernetes
 	pods, podsOK := checkNetwork(r, "spec.kubernetes.podCIDR", k.PodCIDR, minPodBits, nodeMask(k))
 	services, servicesOK := checkNetwork(r, "spec.kubernetes.serviceCIDR", k.ServiceCIDR, minServiceBits, maxServiceBits)
 	var nets []network
 	if podsOK {
 		nets = append(nets, pods)
-		c.checkPodSpace(r, pods)
+		checkPodSpace(c, r, pods)
 	}
 	if servicesOK {
 		nets = append(nets, services)
@@ -39,19 +40,19 @@ func (c *Cluster) checkNetworks(r *findings) {
 	if l := c.Spec.Provider.Local; l != nil && l.Network.CIDR != "" {
 		if n, ok := checkNetwork(r, "spec.provider.local.network.cidr", l.Network.CIDR, minLocalBits, maxLocalBits); ok {
 			nets = append(nets, n)
-			c.checkLocalNetwork(r, n)
+			checkLocalNetwork(c, r, n)
 		}
 	}
 	if os := c.Spec.Provider.OpenStack; os != nil && os.Network.CIDR != "" {
 		if n, ok := checkNetwork(r, openStackField+".network.cidr", os.Network.CIDR, minOpenStackBits, maxOpenStackBits); ok {
 			nets = append(nets, n)
-			c.checkOpenStackSpace(r, n)
+			checkOpenStackSpace(c, r, n)
 		}
 	}
 	if w := c.Spec.Access.WireGuard; w != nil {
 		if n, ok := checkNetwork(r, wireGuardField+".cidr", w.CIDR, minWireGuardBits, maxWireGuardBits); ok {
 			nets = append(nets, n)
-			c.checkWireGuardSpace(r, n)
+			checkWireGuardSpace(c, r, n)
 		}
 	}
 	for i, a := range nets {
@@ -61,12 +62,12 @@ func (c *Cluster) checkNetworks(r *findings) {
 			}
 		}
 	}
-	c.checkAddressesOutside(r, nets)
+	checkAddressesOutside(c, r, nets)
 }
 
 // checkNetwork parses an IPv4 network whose size is within the limits.
 func checkNetwork(r *findings, field, s string, minBits, maxBits int) (network, bool) {
-	p, problem, hint := parseNetwork(s)
+	p, problem, hint := v1alpha1.ParseNetwork(s)
 	switch {
 	case p.IsValid() && (p.Bits() < minBits || p.Bits() > maxBits):
 		problem, hint = fmt.Sprintf("a /%d is not between /%d and /%d", p.Bits(), minBits, maxBits), ""
@@ -80,20 +81,6 @@ func checkNetwork(r *findings, field, s string, minBits, maxBits int) (network, 
 	return network{field, p}, true
 }
 
-// parseNetwork parses an IPv4 network, or says what is wrong with it. If the text is an address inside a network, p is valid nevertheless.
-func parseNetwork(s string) (p netip.Prefix, problem, hint string) {
-	p, err := netip.ParsePrefix(s)
-	switch {
-	case err != nil:
-		return p, strict.Quote(s) + " is not a network", "write it like 10.1.0.0/16"
-	case !p.Addr().Is4():
-		return netip.Prefix{}, strict.Quote(s) + " is an IPv6 network", "only IPv4 is supported"
-	case p != p.Masked():
-		return p, strict.Quote(s) + " is an address inside a network", "the network is " + p.Masked().String()
-	}
-	return p, "", ""
-}
-
 // unusable reports whether a network overlaps one that hosts treat specially.
 func unusable(p netip.Prefix) bool {
 	for _, s := range []string{"0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3"} {
@@ -105,10 +92,10 @@ func unusable(p netip.Prefix) bool {
 }
 
 // nodeMask returns the prefix length of a node's part of the pods' network, within its limits: other values are reported elsewhere.
-func nodeMask(k Kubernetes) int { return min(max(k.NodeCIDRMaskSize, 20), 28) }
+func nodeMask(k v1alpha1.Kubernetes) int { return min(max(k.NodeCIDRMaskSize, 20), 28) }
 
 // checkPodSpace requires a part of the pods' network for each node, and in each part an address for each pod.
-func (c *Cluster) checkPodSpace(r *findings, pods network) {
+func checkPodSpace(c *v1alpha1.Cluster, r *findings, pods network) {
 	const maskAt = "spec.kubernetes.nodeCIDRMaskSize"
 	k, mask := c.Spec.Kubernetes, nodeMask(c.Spec.Kubernetes)
 	nodes, space := c.Spec.ControlPlane.Replicas+c.MostWorkers(), 1<<(mask-pods.prefix.Bits())
@@ -119,7 +106,7 @@ func (c *Cluster) checkPodSpace(r *findings, pods network) {
 		r.Add(pods.field, fmt.Sprintf("%s has room for %d nodes, %d are wanted", pods.prefix, space, nodes),
 			fmt.Sprintf("each node takes a /%d: choose a larger network", mask), "spec.controlPlane.replicas", "spec.workers", maskAt)
 	}
-	if k.CNI == CNINone {
+	if k.CNI == v1alpha1.CNINone {
 		return // a network of one's own may give addresses otherwise
 	}
 	room := 1<<(32-mask) - 3 // network, broadcast, and the bridge of the node
@@ -137,7 +124,7 @@ func (c *Cluster) checkPodSpace(r *findings, pods network) {
 }
 
 // checkLocalNetwork requires a private network with an address for each worker.
-func (c *Cluster) checkLocalNetwork(r *findings, n network) {
+func checkLocalNetwork(c *v1alpha1.Cluster, r *findings, n network) {
 	checkPrivate(r, n)
 	if room := 1<<(32-n.prefix.Bits()) - 2 - localReserved; c.MostWorkers() > room {
 		r.Add(n.field, fmt.Sprintf("%s has room for %d workers, %d are wanted", n.prefix, room, c.MostWorkers()), "choose a larger network", "spec.workers")
@@ -145,7 +132,7 @@ func (c *Cluster) checkLocalNetwork(r *findings, n network) {
 }
 
 // checkOpenStackSpace requires a private network with an address for each machine.
-func (c *Cluster) checkOpenStackSpace(r *findings, n network) {
+func checkOpenStackSpace(c *v1alpha1.Cluster, r *findings, n network) {
 	checkPrivate(r, n)
 	wanted := c.GatewayCount() + c.Spec.ControlPlane.Replicas + c.MostWorkers()
 	if room := 1<<(32-n.prefix.Bits()) - 2 - openStackReserved; wanted > room {
@@ -162,7 +149,7 @@ func checkPrivate(r *findings, n network) {
 }
 
 // checkAddressesOutside requires that no machine and no endpoint is in an internal network of the cluster.
-func (c *Cluster) checkAddressesOutside(r *findings, nets []network) {
+func checkAddressesOutside(c *v1alpha1.Cluster, r *findings, nets []network) {
 	outside := func(field, s string) {
 		a, err := netip.ParseAddr(s)
 		for _, n := range nets {

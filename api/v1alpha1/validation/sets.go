@@ -1,4 +1,4 @@
-package v1alpha1
+package validation
 
 import (
 	"encoding/base64"
@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/api/strict"
+	"github.com/naupegos/naupegos/api/v1alpha1"
 )
 
 // maxSetTimeout is the longest wait for one set.
 const maxSetTimeout = time.Hour
 
 // checkSets checks spec.manifests, spec.charts and the contents of their files.
-func checkSets(c *Cluster, r *findings) {
+func checkSets(c *v1alpha1.Cluster, r *findings) {
 	seen := map[string]int{}
 	for i, m := range c.Spec.Manifests {
 		field := strict.Item("spec.manifests", i)
@@ -52,7 +53,7 @@ func checkSets(c *Cluster, r *findings) {
 // setName is the form of the names of sets and namespaces.
 var setName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 
-func checkSetName(r *findings, list string, i int, name, namespace string, timeout Duration, seen map[string]int) {
+func checkSetName(r *findings, list string, i int, name, namespace string, timeout v1alpha1.Duration, seen map[string]int) {
 	const hint = "lower-case letters, digits and dashes"
 	if name != "" && (!setName.MatchString(name) || len(name) > 40) {
 		r.Add(strict.Item(list, i)+".name", strict.Quote(name)+" is not the name of a set", hint+", up to 40")
@@ -80,8 +81,8 @@ func checkSource(r *findings, field, p string) {
 }
 
 // checkSources checks that each content belongs to a file that a set names.
-func checkSources(c *Cluster, r *findings) {
-	named := SourceFiles(c)
+func checkSources(c *v1alpha1.Cluster, r *findings) {
+	named := v1alpha1.SourceFiles(c)
 	for p, content := range c.Sources {
 		field := "sources[" + strict.Clip(p) + "]"
 		if !slices.Contains(named, p) {

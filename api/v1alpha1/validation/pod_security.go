@@ -1,25 +1,18 @@
-package v1alpha1
+package validation
 
 import (
 	"slices"
 
 	"github.com/naupegos/naupegos/api/strict"
+	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/identity"
 	"github.com/naupegos/naupegos/internal/release"
 )
 
 const podSecurityAt = "spec.identity.podSecurity"
 
-// Config returns the configuration of the admission plugin PodSecurity.
-func (p PodSecurity) Config() identity.PodSecurity {
-	return identity.PodSecurity{
-		Enforce: p.Enforce, EnforceVersion: p.EnforceVersion, Audit: p.Audit, AuditVersion: p.AuditVersion, Warn: p.Warn, WarnVersion: p.WarnVersion,
-		Namespaces: p.Exemptions.Namespaces, Usernames: p.Exemptions.Usernames, RuntimeClasses: p.Exemptions.RuntimeClasses,
-	}
-}
-
 // checkPodSecurity checks versions and exemptions, and that the plugin has no other configuration.
-func checkPodSecurity(c *Cluster, r *findings) {
+func checkPodSecurity(c *v1alpha1.Cluster, r *findings) {
 	p := c.Spec.Identity.PodSecurity
 	if p == nil {
 		return

@@ -1,4 +1,4 @@
-package v1alpha1
+package validation
 
 import (
 	"fmt"
@@ -10,18 +10,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/naupegos/naupegos/api/strict"
+	"github.com/naupegos/naupegos/api/v1alpha1"
 )
 
 const machinesField = "spec.provider.hosts.machines"
 
 // checkHosts checks the listed machines, and that their number matches the document's counts.
-func (c *Cluster) checkHosts(r *findings, h *Hosts) {
+func checkHosts(c *v1alpha1.Cluster, r *findings, h *v1alpha1.Hosts) {
 	const path = "spec.provider.hosts"
 	checkHostsLogin(r, path, h)
 	addresses, names := map[string]int{}, map[string]int{}
 	for i := range h.Machines {
 		m, p := &h.Machines[i], strict.Item(machinesField, i)
-		c.checkHost(r, h, m, p)
+		checkHost(c, r, h, m, p)
 		once(r, addresses, m.Address, i, p+".address")
 		once(r, names, m.Name, i, p+".name")
 	}
@@ -30,7 +31,7 @@ func (c *Cluster) checkHosts(r *findings, h *Hosts) {
 			r.Add("spec.endpoint.vip", fmt.Sprintf("%s is the address of machines[%d]", vip, i), "take a free address", strict.Item(machinesField, i)+".address")
 		}
 	}
-	c.checkHostCounts(r, h)
+	checkHostCounts(c, r, h)
 }
 
 // once reports a value that an earlier machine also has.
@@ -46,7 +47,7 @@ func once(r *findings, seen map[string]int, value string, i int, field string) {
 }
 
 // checkHost checks one machine.
-func (c *Cluster) checkHost(r *findings, h *Hosts, m *HostMachine, p string) {
+func checkHost(c *v1alpha1.Cluster, r *findings, h *v1alpha1.Hosts, m *v1alpha1.HostMachine, p string) {
 	if problem, hint := checkAddress(m.Address); m.Address != "" && problem != "" {
 		r.Add(p+".address", problem, hint)
 	}
@@ -58,11 +59,11 @@ func (c *Cluster) checkHost(r *findings, h *Hosts, m *HostMachine, p string) {
 		r.Add(p+".name", "every machine calls itself localhost", "take another name")
 	}
 	switch {
-	case m.Role != RoleWorker && m.Role != "" && m.Pool != "":
+	case m.Role != v1alpha1.RoleWorker && m.Role != "" && m.Pool != "":
 		r.Add(p+".pool", "only workers are in pools", "remove it or make the machine a worker", p+".role")
-	case m.Role == RoleWorker && m.Pool == "":
+	case m.Role == v1alpha1.RoleWorker && m.Pool == "":
 		r.Add(p+".pool", "is required: there is more than one pool", "name one of spec.workers", p+".role")
-	case m.Role == RoleWorker && !slices.ContainsFunc(c.Spec.Workers, func(w Pool) bool { return w.Name == m.Pool }):
+	case m.Role == v1alpha1.RoleWorker && !slices.ContainsFunc(c.Spec.Workers, func(w v1alpha1.Pool) bool { return w.Name == m.Pool }):
 		r.Add(p+".pool", "there is no pool "+strict.Quote(m.Pool)+" in spec.workers", "add it there, or name one that is", "spec.workers")
 	}
 	switch problem, hint := checkPublicKey(m.HostKey); {
@@ -74,7 +75,7 @@ func (c *Cluster) checkHost(r *findings, h *Hosts, m *HostMachine, p string) {
 }
 
 // checkHostCounts requires the document's number of machines for each role and pool.
-func (c *Cluster) checkHostCounts(r *findings, h *Hosts) {
+func checkHostCounts(c *v1alpha1.Cluster, r *findings, h *v1alpha1.Hosts) {
 	check := func(field, what string, wanted, have int) {
 		switch {
 		case wanted == have:
@@ -84,39 +85,34 @@ func (c *Cluster) checkHostCounts(r *findings, h *Hosts) {
 			r.Add(field, fmt.Sprintf("%d wanted, but provider hosts has %d of %s", wanted, have, what), "leave it out to take all machines", machinesField)
 		}
 	}
-	check("spec.controlPlane.replicas", "role control-plane", c.Spec.ControlPlane.Replicas, h.count(RoleControlPlane, ""))
+	check("spec.controlPlane.replicas", "role control-plane", c.Spec.ControlPlane.Replicas, h.Count(v1alpha1.RoleControlPlane, ""))
 	for i, p := range c.Spec.Workers {
-		check(strict.Item("spec.workers", i)+".replicas", "pool "+p.Name, p.Count(), h.count(RoleWorker, p.Name))
+		check(strict.Item("spec.workers", i)+".replicas", "pool "+p.Name, p.Count(), h.Count(v1alpha1.RoleWorker, p.Name))
 	}
-	if c.Spec.Endpoint.Kind == EndpointGateways {
-		check("spec.endpoint.gateways.replicas", "role gateway", c.GatewayCount(), h.count(RoleGateway, ""))
-	} else if i := slices.IndexFunc(h.Machines, func(m HostMachine) bool { return m.Role == RoleGateway }); i >= 0 {
+	if c.Spec.Endpoint.Kind == v1alpha1.EndpointGateways {
+		check("spec.endpoint.gateways.replicas", "role gateway", c.GatewayCount(), h.Count(v1alpha1.RoleGateway, ""))
+	} else if i := slices.IndexFunc(h.Machines, func(m v1alpha1.HostMachine) bool { return m.Role == v1alpha1.RoleGateway }); i >= 0 {
 		r.Add(strict.Item(machinesField, i)+".role", "gateways are of no use with endpoint kind "+strict.Quote(c.Spec.Endpoint.Kind), "remove the machine or change the kind", "spec.endpoint.kind")
 	}
 }
 
 const metalField = "spec.provider.metal"
 
-// MetalFacts lists the facts of machines that pools can select by.
-func MetalFacts() []string {
-	return []string{"chassis", "mac", "manufacturer", "product", "serial", "uuid"}
-}
-
 // checkMetal checks which machines of the stock are taken, and how they are installed.
-func (c *Cluster) checkMetal(r *findings, m *Metal) {
+func checkMetal(c *v1alpha1.Cluster, r *findings, m *v1alpha1.Metal) {
 	if m.Spread != "" {
 		checkLabelKey(r, metalField+".spread", m.Spread)
 	}
 	names, machines := map[string]int{}, map[string]string{}
 	for i, p := range m.Pools {
 		field := strict.Item(metalField+".pools", i)
-		wanted, known := c.metalCount(p.Name)
+		wanted, known := metalCount(c, p.Name)
 		switch first, again := names[p.Name]; {
 		case p.Name == "":
 			continue // reported as required
 		case again:
 			r.Add(field+".name", fmt.Sprintf("%s is already the name of pools[%d]", strict.Quote(p.Name), first), "say all of it in one place")
-		case p.Name == MetalGateway && !known:
+		case p.Name == v1alpha1.MetalGateway && !known:
 			r.Add(field+".name", "gateways are of no use with endpoint kind "+strict.Quote(c.Spec.Endpoint.Kind), "remove it or change the kind", "spec.endpoint.kind")
 		case !known:
 			r.Add(field+".name", "there is no pool "+strict.Quote(p.Name)+" in spec.workers", "name one that is there, or control-plane or gateway", "spec.workers")
@@ -142,14 +138,14 @@ func (c *Cluster) checkMetal(r *findings, m *Metal) {
 }
 
 // metalCount returns the number of machines of a role or pool, by its name in the stock; known reports whether the role or pool exists.
-func (c *Cluster) metalCount(name string) (n int, known bool) {
+func metalCount(c *v1alpha1.Cluster, name string) (n int, known bool) {
 	switch name {
-	case MetalControlPlane:
+	case v1alpha1.MetalControlPlane:
 		return c.Spec.ControlPlane.Replicas, true
-	case MetalGateway:
-		return c.GatewayCount(), c.Spec.Endpoint.Kind == EndpointGateways
+	case v1alpha1.MetalGateway:
+		return c.GatewayCount(), c.Spec.Endpoint.Kind == v1alpha1.EndpointGateways
 	}
-	i := slices.IndexFunc(c.Spec.Workers, func(p Pool) bool { return p.Name == name })
+	i := slices.IndexFunc(c.Spec.Workers, func(p v1alpha1.Pool) bool { return p.Name == name })
 	if i < 0 {
 		return 0, false
 	}
@@ -157,7 +153,7 @@ func (c *Cluster) metalCount(name string) (n int, known bool) {
 }
 
 // checkMetalChoice checks labels and facts.
-func checkMetalChoice(r *findings, field string, p MetalPool) {
+func checkMetalChoice(r *findings, field string, p v1alpha1.MetalPool) {
 	for _, key := range slices.Sorted(maps.Keys(p.Labels)) {
 		at := field + ".labels[" + strict.Clip(key) + "]"
 		checkLabelKey(r, at, key)
@@ -167,8 +163,8 @@ func checkMetalChoice(r *findings, field string, p MetalPool) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(p.Facts)) {
 		at := field + ".facts[" + strict.Clip(key) + "]"
-		if !slices.Contains(MetalFacts(), key) {
-			r.Add(at, strict.Quote(key)+" is nothing that machines say of themselves", "take one of "+strings.Join(MetalFacts(), ", "))
+		if !slices.Contains(v1alpha1.MetalFacts(), key) {
+			r.Add(at, strict.Quote(key)+" is nothing that machines say of themselves", "take one of "+strings.Join(v1alpha1.MetalFacts(), ", "))
 		}
 		if _, err := path.Match(p.Facts[key], ""); err != nil || p.Facts[key] == "" {
 			r.Add(at, strict.Quote(p.Facts[key])+" is not a pattern", `write it like "Dell*"`)
@@ -177,7 +173,7 @@ func checkMetalChoice(r *findings, field string, p MetalPool) {
 }
 
 // checkMetalDisk checks that the settings of disks are consistent.
-func checkMetalDisk(r *findings, field string, p MetalPool) {
+func checkMetalDisk(r *findings, field string, p v1alpha1.MetalPool) {
 	d := p.Disk
 	for i, serial := range d.Data {
 		if serial == "" || serial == d.Serial || slices.Contains(d.Overwrite, serial) {

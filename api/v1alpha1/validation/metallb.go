@@ -1,72 +1,15 @@
-package v1alpha1
+package validation
 
 import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"github.com/naupegos/naupegos/api/strict"
+	"github.com/naupegos/naupegos/api/v1alpha1"
 )
 
-// AddressRange is a range of IPv4 addresses, both ends included.
-type AddressRange struct{ First, Last netip.Addr }
-
-// Contains reports whether an address is in the range.
-func (r AddressRange) Contains(a netip.Addr) bool { return !a.Less(r.First) && !r.Last.Less(a) }
-
-func (r AddressRange) overlaps(o AddressRange) bool {
-	return r.Contains(o.First) || o.Contains(r.First)
-}
-
-// Ranges returns the pool's valid ranges.
-func (p *AddressPool) Ranges() []AddressRange {
-	var out []AddressRange
-	for _, s := range p.Addresses {
-		if r, problem, _ := parseRange(s); problem == "" {
-			out = append(out, r)
-		}
-	}
-	return out
-}
-
-// parseRange parses "192.168.1.200-192.168.1.220" or "192.168.1.192/28", or returns the reason why it can't.
-func parseRange(s string) (r AddressRange, problem, hint string) {
-	if strings.Contains(s, "/") {
-		p, problem, hint := parseNetwork(s)
-		if problem != "" {
-			return r, problem, hint
-		}
-		return AddressRange{p.Addr(), lastOf(p)}, "", ""
-	}
-	from, to, isRange := strings.Cut(s, "-")
-	if !isRange {
-		return r, strict.Quote(s) + " is no range of addresses", "write it like 192.168.1.200-192.168.1.220 or 192.168.1.192/28"
-	}
-	ends := [2]netip.Addr{}
-	for i, end := range []string{from, to} {
-		a, err := netip.ParseAddr(strings.TrimSpace(end))
-		if err != nil || !a.Is4() {
-			return r, fmt.Sprintf("%s: %s is not an IPv4 address", strict.Quote(s), strict.Quote(strings.TrimSpace(end))), "write it like 192.168.1.200-192.168.1.220"
-		}
-		ends[i] = a
-	}
-	if ends[1].Less(ends[0]) {
-		return r, fmt.Sprintf("%s ends before it begins", strict.Quote(s)), "the lower address comes first"
-	}
-	return AddressRange{ends[0], ends[1]}, "", ""
-}
-
-// lastOf returns the last address of an IPv4 network.
-func lastOf(p netip.Prefix) netip.Addr {
-	b := p.Addr().As4()
-	for i := p.Bits(); i < 32; i++ {
-		b[i/8] |= 0x80 >> (i % 8)
-	}
-	return netip.AddrFrom4(b)
-}
-
-func (c *Cluster) checkMetalLB(r *findings, field string, m *MetalLB) {
+func checkMetalLB(c *v1alpha1.Cluster, r *findings, field string, m *v1alpha1.MetalLB) {
 	if c.Spec.Provider.OpenStack != nil {
 		r.Add(field+".name", "metallb does not work on OpenStack, whose networks drop addresses that are not their own", "use the cloud's load balancers: Services of type LoadBalancer get one")
 		return
@@ -77,31 +20,31 @@ func (c *Cluster) checkMetalLB(r *findings, field string, m *MetalLB) {
 	}
 	type known struct {
 		field string
-		AddressRange
+		v1alpha1.AddressRange
 	}
 	var taken []known
 	for i := range m.Pools {
 		p, at := &m.Pools[i], strict.Item(field+".metallb.pools", i)
-		if j := slices.IndexFunc(m.Pools[:i], func(o AddressPool) bool { return o.Name == p.Name }); j >= 0 {
+		if j := slices.IndexFunc(m.Pools[:i], func(o v1alpha1.AddressPool) bool { return o.Name == p.Name }); j >= 0 {
 			r.Add(at+".name", fmt.Sprintf("pool %s is already listed", strict.Quote(p.Name)), "take another name", strict.Item(field+".metallb.pools", j)+".name")
 		}
-		if p.Advertise == AdvertiseBGP && len(m.Peers) == 0 {
+		if p.Advertise == v1alpha1.AdvertiseBGP && len(m.Peers) == 0 {
 			r.Add(at+".advertise", "there is no peer to announce the addresses to", "list the routers in metallb.peers")
 		}
 		for k, s := range p.Addresses {
 			where := strict.Item(at+".addresses", k)
-			rg, problem, hint := parseRange(s)
+			rg, problem, hint := v1alpha1.ParseRange(s)
 			if problem != "" {
 				r.Add(where, problem, hint)
 				continue
 			}
 			for _, t := range taken {
-				if t.overlaps(rg) {
+				if t.Overlaps(rg) {
 					r.Add(where, fmt.Sprintf("%s overlaps with %s", s, t.field), "each address belongs to one pool", t.field)
 				}
 			}
 			taken = append(taken, known{where, rg})
-			c.checkRange(r, where, s, rg)
+			checkRange(c, r, where, s, rg)
 		}
 	}
 	for i, p := range m.Peers {
@@ -109,14 +52,14 @@ func (c *Cluster) checkMetalLB(r *findings, field string, m *MetalLB) {
 		if problem, hint := checkAddress(p.Address); problem != "" {
 			r.Add(at+".address", problem, hint)
 		}
-		if slices.ContainsFunc(m.Peers[:i], func(o BGPPeer) bool { return o.Address == p.Address && o.Port == p.Port }) {
+		if slices.ContainsFunc(m.Peers[:i], func(o v1alpha1.BGPPeer) bool { return o.Address == p.Address && o.Port == p.Port }) {
 			r.Add(at+".address", fmt.Sprintf("peer %s is already listed", p.Address), "keep one of them")
 		}
 	}
 }
 
 // checkRange requires that a range has none of the document's other addresses.
-func (c *Cluster) checkRange(r *findings, field, text string, rg AddressRange) {
+func checkRange(c *v1alpha1.Cluster, r *findings, field, text string, rg v1alpha1.AddressRange) {
 	if slices.ContainsFunc([]string{"0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3"}, func(s string) bool { return overlapsNetwork(rg, s) }) {
 		r.Add(field, text+" is not usable for Services", "take free addresses of the machines' network")
 		return
@@ -143,7 +86,7 @@ func (c *Cluster) checkRange(r *findings, field, text string, rg AddressRange) {
 	}
 }
 
-func overlapsNetwork(r AddressRange, network string) bool {
+func overlapsNetwork(r v1alpha1.AddressRange, network string) bool {
 	p, err := netip.ParsePrefix(network)
-	return err == nil && p.Addr().Is4() && r.overlaps(AddressRange{p.Masked().Addr(), lastOf(p.Masked())})
+	return err == nil && p.Addr().Is4() && r.Overlaps(v1alpha1.RangeOf(p.Masked()))
 }

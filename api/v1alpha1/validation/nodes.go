@@ -1,4 +1,4 @@
-package v1alpha1
+package validation
 
 import (
 	"fmt"
@@ -11,14 +11,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/naupegos/naupegos/api/strict"
+	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/release"
 )
 
 // checkNodes checks control plane and pools.
-func (c *Cluster) checkNodes(r *findings) {
+func checkNodes(c *v1alpha1.Cluster, r *findings) {
 	if n := c.Spec.ControlPlane.Replicas; n%2 == 0 {
 		field := "spec.controlPlane.replicas"
-		if h := c.Spec.Provider.Hosts; h != nil && h.count(RoleControlPlane, "") == n {
+		if h := c.Spec.Provider.Hosts; h != nil && h.Count(v1alpha1.RoleControlPlane, "") == n {
 			field = machinesField // the number is derived from the machines
 		}
 		r.Add(field, fmt.Sprintf("%d control-plane machines are even: one more than %d, but no more may fail", n, n-1), "take 1, 3 or 5", machinesField)
@@ -32,7 +33,7 @@ func (c *Cluster) checkNodes(r *findings) {
 			continue // reported as required
 		case again:
 			r.Add(path+".name", fmt.Sprintf("%s is already the name of spec.workers[%d]", strict.Quote(p.Name), first), "")
-		case p.Name == groupControlPlane || p.Name == groupGateway:
+		case p.Name == v1alpha1.GroupControlPlane || p.Name == v1alpha1.GroupGateway:
 			r.Add(path+".name", fmt.Sprintf("%s is taken: machines of the cluster's own are called so", strict.Quote(p.Name)), "")
 		default:
 			checkLabelName(r, path+".name", p.Name)
@@ -40,8 +41,8 @@ func (c *Cluster) checkNodes(r *findings) {
 		seen[p.Name] = i
 		checkLabels(r, path+".labels", p.Labels)
 		checkTaints(r, path+".taints", p.Taints)
-		c.checkScaling(r, path, p)
-		c.checkPoolVersion(r, path+".version", p.Version)
+		checkScaling(c, r, path, p)
+		checkPoolVersion(c, r, path+".version", p.Version)
 	}
 }
 
@@ -49,7 +50,7 @@ func (c *Cluster) checkNodes(r *findings) {
 const maxKubeletSkew = 3
 
 // checkPoolVersion requires a release whose kubelets work with API servers of the cluster's release.
-func (c *Cluster) checkPoolVersion(r *findings, field, version string) {
+func checkPoolVersion(c *v1alpha1.Cluster, r *findings, field, version string) {
 	const cluster = "spec.kubernetes.version"
 	if version == "" {
 		return
@@ -71,7 +72,7 @@ func (c *Cluster) checkPoolVersion(r *findings, field, version string) {
 }
 
 // checkScaling requires consistent bounds that include the initial number, and a provider that can create machines.
-func (c *Cluster) checkScaling(r *findings, path string, p Pool) {
+func checkScaling(c *v1alpha1.Cluster, r *findings, path string, p v1alpha1.Pool) {
 	switch {
 	case !p.Scales() && p.MinReplicas != nil:
 		r.Add(path+".minReplicas", "has no effect without maxReplicas", "add maxReplicas, or remove it")
@@ -121,7 +122,7 @@ func checkLabels(r *findings, path string, labels map[string]string) {
 		if slices.Contains([]string{"kubernetes.io/hostname", "kubernetes.io/os", "kubernetes.io/arch", "node-role.kubernetes.io/control-plane"}, key) {
 			r.Add(field, "is set by Kubernetes itself", "remove it")
 		}
-		if strings.HasPrefix(key, Group+"/") {
+		if strings.HasPrefix(key, v1alpha1.Group+"/") {
 			r.Add(field, "is set by naupegos itself", "remove it")
 		}
 	}
@@ -134,7 +135,7 @@ func checkLabelKey(r *findings, field, key string) {
 }
 
 // checkTaints checks keys and values, and that no taint is given twice.
-func checkTaints(r *findings, path string, taints []Taint) {
+func checkTaints(r *findings, path string, taints []v1alpha1.Taint) {
 	seen := map[[2]string]int{}
 	for i, t := range taints {
 		p := strict.Item(path, i)
@@ -154,14 +155,14 @@ func checkTaints(r *findings, path string, taints []Taint) {
 }
 
 // checkNames requires names that are unique and valid host names.
-func (c *Cluster) checkNames(r *findings) {
+func checkNames(c *v1alpha1.Cluster, r *findings) {
 	name := c.Metadata.Name
 	if name == "" {
 		return
 	}
 	checkLabelName(r, "metadata.name", name)
-	if longest := len(name + "-" + groupControlPlane + "-NN"); longest > validation.DNS1123LabelMaxLength {
-		r.Add("metadata.name", fmt.Sprintf("is too long: %s-%s-NN must fit into 63 characters", strict.Clip(name), groupControlPlane), "shorten it")
+	if longest := len(name + "-" + v1alpha1.GroupControlPlane + "-NN"); longest > validation.DNS1123LabelMaxLength {
+		r.Add("metadata.name", fmt.Sprintf("is too long: %s-%s-NN must fit into 63 characters", strict.Clip(name), v1alpha1.GroupControlPlane), "shorten it")
 	}
 	for i, p := range c.Spec.Workers {
 		digits := max(2, len(fmt.Sprint(p.Most())))
@@ -173,7 +174,7 @@ func (c *Cluster) checkNames(r *findings) {
 }
 
 // checkCapacity requires a node on which ordinary workloads may run.
-func (c *Cluster) checkCapacity(r *findings) {
+func checkCapacity(c *v1alpha1.Cluster, r *findings) {
 	if c.Spec.ControlPlane.Schedulable {
 		return
 	}
@@ -182,7 +183,7 @@ func (c *Cluster) checkCapacity(r *findings) {
 		return
 	}
 	for _, p := range c.Spec.Workers {
-		if p.Count() > 0 && !slices.ContainsFunc(p.Taints, func(t Taint) bool { return t.Effect != "PreferNoSchedule" }) {
+		if p.Count() > 0 && !slices.ContainsFunc(p.Taints, func(t v1alpha1.Taint) bool { return t.Effect != "PreferNoSchedule" }) {
 			return
 		}
 	}

@@ -1,4 +1,4 @@
-package v1alpha1
+package validation
 
 import (
 	"crypto/x509"
@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/naupegos/naupegos/api/strict"
+	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/machine/items"
 )
 
@@ -36,8 +37,8 @@ var (
 const maxHookTimeout = time.Hour
 
 // checkMachineSettings checks machine settings in every part of the document.
-func (c *Cluster) checkMachineSettings(r *findings) {
-	for _, p := range c.settingsPlaces() {
+func checkMachineSettings(c *v1alpha1.Cluster, r *findings) {
+	for _, p := range c.SettingsPlaces() {
 		s := p.Settings
 		checkSysctls(r, p.Path+".sysctls", s.Sysctls)
 		for i, m := range s.Modules {
@@ -63,7 +64,7 @@ func (c *Cluster) checkMachineSettings(r *findings) {
 			}
 		}
 		for moment, hooks := range s.Hooks.AtMoments() {
-			c.checkHooks(r, p.Path+".hooks."+moment, hooks)
+			checkHooks(c, r, p.Path+".hooks."+moment, hooks)
 		}
 	}
 }
@@ -102,7 +103,7 @@ func checkModule(r *findings, at, name string) {
 	}
 }
 
-func checkKernelArguments(r *findings, at string, all []string, p Provider) {
+func checkKernelArguments(r *findings, at string, all []string, p v1alpha1.Provider) {
 	switch {
 	case len(all) == 0:
 		return
@@ -126,7 +127,7 @@ func checkKernelArguments(r *findings, at string, all []string, p Provider) {
 	}
 }
 
-func checkFiles(r *findings, at string, files []MachineFile) {
+func checkFiles(r *findings, at string, files []v1alpha1.MachineFile) {
 	seen := map[string]int{}
 	for i, f := range files {
 		p := strict.Item(at, i)
@@ -162,7 +163,7 @@ func checkFiles(r *findings, at string, files []MachineFile) {
 	}
 }
 
-func checkUnits(r *findings, at string, units []MachineUnit) {
+func checkUnits(r *findings, at string, units []v1alpha1.MachineUnit) {
 	seen := map[string]int{}
 	for i, u := range units {
 		p := strict.Item(at, i)
@@ -206,7 +207,7 @@ func checkPackage(r *findings, at, name string) {
 	}
 }
 
-func checkRepositories(r *findings, at string, repositories []PackageRepository) {
+func checkRepositories(r *findings, at string, repositories []v1alpha1.PackageRepository) {
 	seen := map[string]int{}
 	for i, s := range repositories {
 		p := strict.Item(at, i)
@@ -259,7 +260,7 @@ func checkHostOrAddress(r *findings, at, host, what string) {
 	r.Add(at, strict.Quote(host)+" is not the name or address of "+what, "")
 }
 
-func checkDNS(r *findings, at string, d DNS) {
+func checkDNS(r *findings, at string, d v1alpha1.DNS) {
 	for i, server := range d.Servers {
 		a, err := netip.ParseAddr(server)
 		switch {
@@ -318,7 +319,7 @@ func checkFirstAuthority(r *findings, at, text string) (rest string, ok bool) {
 }
 
 // checkHooks checks the hooks of one moment.
-func (c *Cluster) checkHooks(r *findings, at string, hooks []Hook) {
+func checkHooks(c *v1alpha1.Cluster, r *findings, at string, hooks []v1alpha1.Hook) {
 	seen := map[string]int{}
 	for i, h := range hooks {
 		p := strict.Item(at, i)
@@ -332,7 +333,7 @@ func (c *Cluster) checkHooks(r *findings, at string, hooks []Hook) {
 			r.Add(p+".run", "is not a shell script", `as "systemctl restart my-agent"`)
 		}
 		switch d := h.Timeout.Duration; {
-		case d < minDuration:
+		case d < v1alpha1.MinDuration:
 			// reported by its tag
 		case d > maxHookTimeout || d%time.Second != 0:
 			r.Add(p+".timeout", h.Timeout.String()+" is not in whole seconds between 10s and 1h", "")
@@ -344,8 +345,8 @@ func (c *Cluster) checkHooks(r *findings, at string, hooks []Hook) {
 
 // checkAuthoritiesLast reports CA certificates that have expired or are not valid yet, in a document that is about to be used. A stored document
 // stays readable when one of its CA certificates expires.
-func (c *Cluster) checkAuthoritiesLast(r *findings, now time.Time) {
-	for _, p := range c.settingsPlaces() {
+func checkAuthoritiesLast(c *v1alpha1.Cluster, r *findings, now time.Time) {
+	for _, p := range c.SettingsPlaces() {
 		for i, text := range p.Settings.TrustedCAs {
 			checkExpiry(r, strict.Item(p.Path+".trustedCAs", i), text, now)
 		}

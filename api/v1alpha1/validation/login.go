@@ -1,7 +1,6 @@
-package v1alpha1
+package validation
 
 import (
-	"cmp"
 	"net/netip"
 	"regexp"
 	"strings"
@@ -9,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/naupegos/naupegos/api/strict"
+	"github.com/naupegos/naupegos/api/v1alpha1"
 )
 
 // userName matches names that sshd may know: directory services allow capital letters, domains and backslashes.
@@ -32,7 +32,7 @@ func checkFilePath(r *findings, field, path, hint string) {
 const keyPathHint = "give the path of the private key, not the key itself"
 
 // checkHostsLogin checks the login fields for all machines.
-func checkHostsLogin(r *findings, path string, h *Hosts) {
+func checkHostsLogin(r *findings, path string, h *v1alpha1.Hosts) {
 	checkUser(r, path+".user", h.User)
 	checkFilePath(r, path+".sshKeyFile", h.SSHKeyFile, keyPathHint)
 	checkFilePath(r, path+".sshConfig", h.SSHConfig, "give the path of the configuration, like ~/.ssh/config")
@@ -58,7 +58,7 @@ func checkHostsLogin(r *findings, path string, h *Hosts) {
 }
 
 // checkMachineLogin checks the login fields of one machine.
-func checkMachineLogin(r *findings, path string, m *HostMachine) {
+func checkMachineLogin(r *findings, path string, m *v1alpha1.HostMachine) {
 	if m.SSHAddress != "" {
 		checkSSHAddress(r, path+".sshAddress", m.SSHAddress)
 	}
@@ -70,7 +70,7 @@ func checkMachineLogin(r *findings, path string, m *HostMachine) {
 }
 
 // checkPasswordSource requires exactly one source, which refers to the password without containing it.
-func checkPasswordSource(r *findings, path string, p *PasswordSource) {
+func checkPasswordSource(r *findings, path string, p *v1alpha1.PasswordSource) {
 	if p == nil {
 		return
 	}
@@ -116,19 +116,4 @@ func checkHostName(r *findings, field, name string) {
 		return
 	}
 	checkLabelName(r, field, name)
-}
-
-// PortOf returns the SSH port for an address, given the path of the address field as in errors.
-func (h *Hosts) PortOf(field string) int {
-	for i, b := range h.Bastions {
-		if strings.HasPrefix(field, strict.Item("spec.provider.hosts.bastions", i)+".") {
-			return cmp.Or(b.Port, 22)
-		}
-	}
-	for i, m := range h.Machines {
-		if strings.HasPrefix(field, strict.Item(machinesField, i)+".") {
-			return cmp.Or(m.Port, h.Port)
-		}
-	}
-	return h.Port
 }

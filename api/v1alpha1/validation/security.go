@@ -1,4 +1,4 @@
-package v1alpha1
+package validation
 
 import (
 	"bytes"
@@ -11,13 +11,14 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/naupegos/naupegos/api/strict"
+	"github.com/naupegos/naupegos/api/v1alpha1"
 )
 
 // minRSABits is the minimum size of a safe RSA key.
 const minRSABits = 2048
 
 // checkSecurity checks the packet filter and the audit log.
-func (c *Cluster) checkSecurity(r *findings) {
+func checkSecurity(c *v1alpha1.Cluster, r *findings) {
 	if f := c.Spec.Security.PacketFilter; f != nil {
 		const path = "spec.security.packetFilter"
 		switch {
@@ -85,7 +86,7 @@ func valueOf(n *yaml.Node, key string) string {
 }
 
 // checkAccess checks the users' keys.
-func (c *Cluster) checkAccess(r *findings) {
+func checkAccess(c *v1alpha1.Cluster, r *findings) {
 	seen := map[string]int{}
 	for i, k := range c.Spec.Access.SSHKeys {
 		field := strict.Item("spec.access.sshKeys", i)

@@ -1,4 +1,4 @@
-package v1alpha1
+package validation
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/naupegos/naupegos/api/strict"
+	"github.com/naupegos/naupegos/api/v1alpha1"
 )
 
 const (
@@ -16,12 +17,12 @@ const (
 )
 
 // checkWireGuard checks the peers, and that there are gateways to connect to; checkNetworks checks the network.
-func (c *Cluster) checkWireGuard(r *findings) {
+func checkWireGuard(c *v1alpha1.Cluster, r *findings) {
 	w := c.Spec.Access.WireGuard
 	if w == nil {
 		return
 	}
-	if kind := c.Spec.Endpoint.Kind; kind != EndpointGateways {
+	if kind := c.Spec.Endpoint.Kind; kind != v1alpha1.EndpointGateways {
 		r.Add(wireGuardField, "needs gateways, but the endpoint's kind is "+strict.Quote(kind), "take endpoint kind gateways, or remove it", "spec.endpoint.kind")
 	}
 	names, keys := map[string]int{}, map[string]int{}
@@ -62,7 +63,7 @@ func checkWireGuardKey(s string) (problem, hint string) {
 }
 
 // checkWireGuardSpace requires a private network with an address for each gateway and each peer.
-func (c *Cluster) checkWireGuardSpace(r *findings, n network) {
+func checkWireGuardSpace(c *v1alpha1.Cluster, r *findings, n network) {
 	checkPrivate(r, n)
 	wanted := c.GatewayCount() + len(c.Spec.Access.WireGuard.Peers)
 	if room := 1<<(32-n.prefix.Bits()) - 2; wanted > room {

@@ -1,4 +1,4 @@
-package v1alpha1
+package validation
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"unicode"
 
 	"github.com/naupegos/naupegos/api/strict"
+	"github.com/naupegos/naupegos/api/v1alpha1"
 )
 
 const openStackField = "spec.provider.openstack"
@@ -22,11 +23,11 @@ type shapeAt struct {
 	path  string // "spec.controlPlane.machine"
 	what  string // "control-plane machines"
 	count int    // of machines
-	own   MachineShape
+	own   v1alpha1.MachineShape
 }
 
 // shapes lists the groups of machines with their own, not inherited, shapes.
-func (c *Cluster) shapes() []shapeAt {
+func shapes(c *v1alpha1.Cluster) []shapeAt {
 	all := []shapeAt{{"spec.controlPlane.machine", "control-plane machines", c.Spec.ControlPlane.Replicas, c.Spec.ControlPlane.Machine}}
 	if g := c.Spec.Endpoint.Gateways; g != nil {
 		all = append(all, shapeAt{"spec.endpoint.gateways.machine", "gateways", g.Replicas, g.Machine})
@@ -39,23 +40,23 @@ func (c *Cluster) shapes() []shapeAt {
 
 // checkCloud checks the fields of provider openstack: with it, that all required fields are set; with another provider, that none is set that would
 // have no effect.
-func (c *Cluster) checkCloud(r *findings) {
+func checkCloud(c *v1alpha1.Cluster, r *findings) {
 	if os := c.Spec.Provider.OpenStack; os != nil {
-		c.checkOpenStack(r, os)
+		checkOpenStack(c, r, os)
 	} else {
-		c.checkNoCloud(r)
+		checkNoCloud(c, r)
 	}
 }
 
 // checkNoCloud requires that no field is set that only provider openstack uses.
-func (c *Cluster) checkNoCloud(r *findings) {
+func checkNoCloud(c *v1alpha1.Cluster, r *findings) {
 	only := func(given bool, field string) {
 		if given {
 			r.Add(field, "belongs to provider openstack, but the provider is another", "remove it", "spec.provider")
 		}
 	}
-	for _, s := range c.shapes() {
-		only(!s.own.empty(), s.path)
+	for _, s := range shapes(c) {
+		only(!emptyShape(s.own), s.path)
 	}
 	a := c.Spec.Access
 	only(len(a.SSHCIDRs) > 0, "spec.access.sshCIDRs")
@@ -64,13 +65,13 @@ func (c *Cluster) checkNoCloud(r *findings) {
 }
 
 // empty reports whether no field is set.
-func (s MachineShape) empty() bool {
+func emptyShape(s v1alpha1.MachineShape) bool {
 	return s.Flavor == "" && s.Image == "" && s.RootVolumeGiB == nil && s.RootVolumeType == "" && len(s.Zones) == 0 &&
 		s.AntiAffinity == "" && s.FloatingIP == nil && s.UserData == "" && s.ConfigDrive == nil
 }
 
 // checkOpenStack checks the provider's own fields, the machines' shapes, and the networks with access.
-func (c *Cluster) checkOpenStack(r *findings, os *OpenStack) {
+func checkOpenStack(c *v1alpha1.Cluster, r *findings, os *v1alpha1.OpenStack) {
 	for _, f := range []struct{ key, value string }{
 		{"cloud", os.Cloud}, {"region", os.Region}, {"externalNetwork", os.ExternalNetwork},
 		{"network.existing", os.Network.Existing}, {"network.subnet", os.Network.Subnet}, {"network.router", os.Network.Router},
@@ -78,16 +79,16 @@ func (c *Cluster) checkOpenStack(r *findings, os *OpenStack) {
 		checkCloudName(r, openStackField+"."+f.key, f.value)
 	}
 	checkShape(r, openStackField+".machine", os.Machine)
-	for _, s := range c.shapes() {
+	for _, s := range shapes(c) {
 		checkShape(r, s.path, s.own)
 	}
-	c.checkShapesComplete(r, os)
+	checkShapesComplete(c, r, os)
 	checkOpenStackNetwork(r, os.Network)
 	if g := c.Spec.Endpoint.Gateways; g != nil && g.Machine.FloatingIP != nil && !*g.Machine.FloatingIP {
 		r.Add("spec.endpoint.gateways.machine.floatingIP", "is false, but gateways always have a floating IP", "leave it out")
 	}
 	a := c.Spec.Access
-	if len(a.APICIDRs) > 0 && c.Spec.Endpoint.Kind == EndpointOctavia {
+	if len(a.APICIDRs) > 0 && c.Spec.Endpoint.Kind == v1alpha1.EndpointOctavia {
 		r.Add("spec.access.apiCIDRs", "has no effect with endpoint kind octavia", "move it to spec.endpoint.octavia.allowedCIDRs", "spec.endpoint.kind")
 	}
 	checkCIDRList(r, "spec.access.sshCIDRs", a.SSHCIDRs)
@@ -96,7 +97,7 @@ func (c *Cluster) checkOpenStack(r *findings, os *OpenStack) {
 }
 
 // checkShape checks a shape by itself.
-func checkShape(r *findings, path string, s MachineShape) {
+func checkShape(r *findings, path string, s v1alpha1.MachineShape) {
 	checkCloudName(r, path+".flavor", s.Flavor)
 	checkCloudName(r, path+".image", s.Image)
 	checkCloudName(r, path+".rootVolumeType", s.RootVolumeType)
@@ -117,18 +118,18 @@ func checkShape(r *findings, path string, s MachineShape) {
 }
 
 // checkShapesComplete requires a flavor and an image for every group that has machines. A field that is missing everywhere is one finding.
-func (c *Cluster) checkShapesComplete(r *findings, os *OpenStack) {
+func checkShapesComplete(c *v1alpha1.Cluster, r *findings, os *v1alpha1.OpenStack) {
 	for _, f := range []struct {
 		key, tool string
-		of        func(MachineShape) string
+		of        func(v1alpha1.MachineShape) string
 	}{
-		{"flavor", "openstack flavor list", func(s MachineShape) string { return s.Flavor }},
-		{"image", "openstack image list", func(s MachineShape) string { return s.Image }},
+		{"flavor", "openstack flavor list", func(s v1alpha1.MachineShape) string { return s.Flavor }},
+		{"image", "openstack image list", func(s v1alpha1.MachineShape) string { return s.Image }},
 	} {
 		var lacking, having int
-		for _, s := range c.shapes() {
+		for _, s := range shapes(c) {
 			switch {
-			case f.of(s.own.over(os.Machine)) != "":
+			case f.of(s.own.Over(os.Machine)) != "":
 				having++
 			case s.count > 0:
 				lacking++
@@ -138,20 +139,20 @@ func (c *Cluster) checkShapesComplete(r *findings, os *OpenStack) {
 		if lacking > 0 && having == 0 {
 			r.Add(all, "is required", fmt.Sprintf("give it here for all machines, or for each role and pool; %q shows what there is", f.tool))
 		}
-		for _, s := range c.shapes() {
-			if s.count > 0 && f.of(s.own.over(os.Machine)) == "" {
+		for _, s := range shapes(c) {
+			if s.count > 0 && f.of(s.own.Over(os.Machine)) == "" {
 				r.Add(s.path+"."+f.key, "is required: there is none for "+s.what, "give it here, or for all machines in "+all, all)
 			}
 		}
 	}
-	for _, s := range c.shapes() {
-		if s.own.RootVolumeType != "" && s.own.over(os.Machine).RootVolume() == 0 {
+	for _, s := range shapes(c) {
+		if s.own.RootVolumeType != "" && s.own.Over(os.Machine).RootVolume() == 0 {
 			r.Add(s.path+".rootVolumeType", "is given, but there is no root volume", "give its size as rootVolumeGiB, or remove the type", s.path+".rootVolumeGiB", openStackField+".machine.rootVolumeGiB")
 		}
 	}
 	if m := os.Machine; m.RootVolumeType != "" && m.RootVolume() == 0 {
 		used := false
-		for _, s := range c.shapes() {
+		for _, s := range shapes(c) {
 			used = used || s.own.RootVolume() > 0
 		}
 		if !used {
@@ -161,7 +162,7 @@ func (c *Cluster) checkShapesComplete(r *findings, os *OpenStack) {
 }
 
 // checkOpenStackNetwork checks the combination of fields, and the name servers.
-func checkOpenStackNetwork(r *findings, n OpenStackNetwork) {
+func checkOpenStackNetwork(r *findings, n v1alpha1.OpenStackNetwork) {
 	const path = openStackField + ".network"
 	if n.Existing == "" {
 		if n.Subnet != "" {
@@ -207,7 +208,7 @@ func checkCIDRList(r *findings, field string, list []string) {
 	seen := map[netip.Prefix]int{}
 	for i, s := range list {
 		at := strict.Item(field, i)
-		p, problem, hint := parseNetwork(s)
+		p, problem, hint := v1alpha1.ParseNetwork(s)
 		if a, err := netip.ParseAddr(s); err == nil && a.Is4() {
 			hint = "a single address is " + s + "/32"
 		}

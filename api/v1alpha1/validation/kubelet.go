@@ -1,4 +1,4 @@
-package v1alpha1
+package validation
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/naupegos/naupegos/api/strict"
+	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/release/flags"
 )
@@ -19,11 +20,11 @@ import (
 var cpuSet = regexp.MustCompile(`^[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*$`)
 
 // kubelet checks the settings of kubelets. effective is what machines run: the cluster's settings overridden by the pool's.
-func (c componentCheck) kubelet(k, effective Kubelet) {
+func (c componentCheck) kubelet(k, effective v1alpha1.Kubelet) {
 	c.gates(k.FeatureGates)
 	c.args(k.ExtraArgs)
 	if problem := flags.Alone(func(name string) bool {
-		return slices.ContainsFunc(k.ExtraArgs, func(a Arg) bool { return a.Name == name && a.Value != "" })
+		return slices.ContainsFunc(k.ExtraArgs, func(a v1alpha1.Arg) bool { return a.Name == name && a.Value != "" })
 	}); problem != "" {
 		c.Add(c.path+".extraArgs", problem, "set both")
 	}
@@ -44,7 +45,7 @@ func (c componentCheck) kubelet(k, effective Kubelet) {
 
 // reservations checks what managers need of the settings that machines run. It reports a problem at the field of k that causes it, which may be another
 // one than the policy: a pool's reservation replaces the cluster's.
-func (c componentCheck) reservations(k, effective Kubelet) {
+func (c componentCheck) reservations(k, effective v1alpha1.Kubelet) {
 	reserves := effective.ReservedSystemCPUs != "" || isReserved(effective.SystemReserved["cpu"]) || isReserved(effective.KubeReserved["cpu"])
 	if effective.CPUManagerPolicy == "static" && !reserves {
 		c.addAtFirst("cpuManagerPolicy static needs a reservation of CPU: kubelet does not start without one", "set systemReserved.cpu, kubeReserved.cpu or reservedSystemCPUs",
@@ -97,7 +98,7 @@ func (c componentCheck) reserved(key string, list map[string]string) {
 }
 
 // eviction checks the thresholds of evictions.
-func (c componentCheck) eviction(k, effective Kubelet) {
+func (c componentCheck) eviction(k, effective v1alpha1.Kubelet) {
 	known := func(key, signal string) bool {
 		if slices.Contains(flags.EvictionSignals(), signal) {
 			return true

@@ -1,4 +1,4 @@
-package v1alpha1
+package validation
 
 import (
 	"fmt"
@@ -13,10 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/naupegos/naupegos/api/strict"
+	"github.com/naupegos/naupegos/api/v1alpha1"
 )
 
 // checkProxy checks the proxy settings.
-func (c *Cluster) checkProxy(r *findings) {
+func checkProxy(c *v1alpha1.Cluster, r *findings) {
 	const at = "spec.proxy"
 	p := c.Spec.Proxy
 	if p == nil {
@@ -58,7 +59,7 @@ func isNoProxy(to string) bool {
 	return len(validation.IsDNS1123Subdomain(host)) == 0
 }
 
-func checkAuth(r *findings, at string, a *BasicAuth) {
+func checkAuth(r *findings, at string, a *v1alpha1.BasicAuth) {
 	switch {
 	case a == nil:
 		return
@@ -71,11 +72,11 @@ func checkAuth(r *findings, at string, a *BasicAuth) {
 }
 
 // checkRegistries checks how machines reach registries.
-func (c *Cluster) checkRegistries(r *findings) {
+func checkRegistries(c *v1alpha1.Cluster, r *findings) {
 	seen := map[string]int{}
 	for i, g := range c.Spec.Registries {
 		p := strict.Item("spec.registries", i)
-		host := RegistryHost(g.Host)
+		host := v1alpha1.RegistryHost(g.Host)
 		first, again := seen[host]
 		switch {
 		case g.Host == "":
@@ -84,7 +85,7 @@ func (c *Cluster) checkRegistries(r *findings) {
 			r.Add(p+".host", strict.Quote(g.Host)+" is not the host of a registry", `as docker.io or registry.example.org:5000, without https:// and path; "*" for all others`)
 		case again:
 			r.Add(p+".host", fmt.Sprintf("%s is already the host of spec.registries[%d]", strict.Quote(g.Host), first), "keep one of them")
-		case g.Host == AnyRegistry && (g.CA != "" || g.Auth != nil || g.Insecure):
+		case g.Host == v1alpha1.AnyRegistry && (g.CA != "" || g.Auth != nil || g.Insecure):
 			r.Add(p, `"*" is no registry, so ca, auth and insecure say nothing`, "give them to mirrors, or to registries with a host")
 		case len(g.Mirrors) == 0 && g.CA == "" && g.Auth == nil && !g.Insecure:
 			r.Add(p, "says nothing about the registry", "give it mirrors, ca, auth or insecure, or remove it")
@@ -95,7 +96,7 @@ func (c *Cluster) checkRegistries(r *findings) {
 		urls := map[string]int{}
 		for j, m := range g.Mirrors {
 			q := strict.Item(p+".mirrors", j)
-			m.check(r, q)
+			checkMirror(m, r, q)
 			url := strings.TrimRight(m.URL, "/") // as containerd gets it
 			if first, again := urls[url]; again && url != "" {
 				r.Add(q+".url", fmt.Sprintf("%s is already the url of mirrors[%d]", strict.Quote(m.URL), first), "keep one of them")
@@ -106,7 +107,7 @@ func (c *Cluster) checkRegistries(r *findings) {
 }
 
 // check checks the registry inside the cluster; nil is valid.
-func (g *ImageRegistry) check(r *findings) {
+func checkImageRegistry(g *v1alpha1.ImageRegistry, r *findings) {
 	if g == nil {
 		return
 	}
@@ -120,7 +121,7 @@ func (g *ImageRegistry) check(r *findings) {
 	}
 }
 
-func (m Mirror) check(r *findings, at string) {
+func checkMirror(m v1alpha1.Mirror, r *findings, at string) {
 	checkWebAddress(r, at+".url", m.URL, "https://mirror.example.org", "a mirror")
 	for i, what := range m.Capabilities {
 		if what != "pull" && what != "resolve" {
@@ -153,20 +154,8 @@ func checkTrust(r *findings, at, ca string, insecure bool) {
 	}
 }
 
-// AnyRegistry is the host of the entry for registries that the list does not name.
-const AnyRegistry = "*"
-
-// RegistryHost returns the one name of a registry that has several: Docker's.
-func RegistryHost(host string) string {
-	switch host {
-	case "index.docker.io", "registry-1.docker.io":
-		return "docker.io"
-	}
-	return host
-}
-
 func isRegistryHost(text string) bool {
-	if text == AnyRegistry {
+	if text == v1alpha1.AnyRegistry {
 		return true
 	}
 	host := text
@@ -183,7 +172,7 @@ func isRegistryHost(text string) bool {
 }
 
 // checkRegistriesExpiry is checkAuthoritiesLast for registries.
-func (c *Cluster) checkRegistriesExpiry(r *findings, now time.Time) {
+func checkRegistriesExpiry(c *v1alpha1.Cluster, r *findings, now time.Time) {
 	for i, g := range c.Spec.Registries {
 		p := strict.Item("spec.registries", i)
 		checkExpiry(r, p+".ca", g.CA, now)

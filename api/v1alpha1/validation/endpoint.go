@@ -1,4 +1,4 @@
-package v1alpha1
+package validation
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/naupegos/naupegos/api/strict"
+	"github.com/naupegos/naupegos/api/v1alpha1"
 )
 
 // Ports that gateways use themselves.
@@ -20,7 +21,7 @@ const (
 )
 
 // checkEndpoint checks the fields that belong to the kind of endpoint, and that the others are left out.
-func (c *Cluster) checkEndpoint(r *findings) {
+func checkEndpoint(c *v1alpha1.Cluster, r *findings) {
 	const path = "spec.endpoint"
 	e := c.Spec.Endpoint
 	if r.IsWrong(path + ".kind") {
@@ -30,40 +31,40 @@ func (c *Cluster) checkEndpoint(r *findings) {
 		key, kind string
 		given     bool
 	}{
-		{"gateways", EndpointGateways, e.Gateways != nil},
-		{"vip", EndpointGateways, e.VIP != ""},
-		{"address", EndpointAddress, e.Address != ""},
-		{"octavia", EndpointOctavia, e.Octavia != nil},
+		{"gateways", v1alpha1.EndpointGateways, e.Gateways != nil},
+		{"vip", v1alpha1.EndpointGateways, e.VIP != ""},
+		{"address", v1alpha1.EndpointAddress, e.Address != ""},
+		{"octavia", v1alpha1.EndpointOctavia, e.Octavia != nil},
 	} {
 		if f.given && e.Kind != f.kind {
 			r.Add(path+"."+f.key, fmt.Sprintf("belongs to endpoint kind %s, but kind is %s", f.kind, e.Kind), "remove it or change the kind")
 		}
 	}
-	c.checkFront(r, path)
+	checkFront(c, r, path)
 	switch e.Kind {
-	case EndpointGateways:
-		c.checkGateways(r, path)
-	case EndpointOctavia:
-		c.checkOctavia(r, path)
-	case EndpointAddress:
-		c.checkEndpointAddress(r, path)
-	case EndpointDirect:
+	case v1alpha1.EndpointGateways:
+		checkGateways(c, r, path)
+	case v1alpha1.EndpointOctavia:
+		checkOctavia(c, r, path)
+	case v1alpha1.EndpointAddress:
+		checkEndpointAddress(c, r, path)
+	case v1alpha1.EndpointDirect:
 		if n := c.Spec.ControlPlane.Replicas; n > 1 {
 			r.Add(path+".kind", fmt.Sprintf("direct needs a single control-plane machine, %d are wanted", n),
 				"take kind gateways or address, or set spec.controlPlane.replicas to 1", "spec.controlPlane.replicas")
 		}
-		if e.Port != APIServerPort {
-			r.Add(path+".port", fmt.Sprintf("is %d, but the API server listens on %d and kind direct has nothing between", e.Port, APIServerPort), "leave it out")
+		if e.Port != v1alpha1.APIServerPort {
+			r.Add(path+".port", fmt.Sprintf("is %d, but the API server listens on %d and kind direct has nothing between", e.Port, v1alpha1.APIServerPort), "leave it out")
 		}
 	}
 }
 
 // checkFront checks the API's address for clients outside the cluster.
-func (c *Cluster) checkFront(r *findings, path string) {
+func checkFront(c *v1alpha1.Cluster, r *findings, path string) {
 	e := c.Spec.Endpoint
 	switch _, err := netip.ParseAddr(e.DNSName); {
 	case e.DNSName == "":
-	case e.Kind == EndpointAddress:
+	case e.Kind == v1alpha1.EndpointAddress:
 		r.Add(path+".dnsName", "is given, but with kind address the API is reached by spec.endpoint.address", "remove it", path+".address")
 	case err == nil || len(validation.IsDNS1123Subdomain(e.DNSName)) > 0:
 		r.Add(path+".dnsName", strict.Quote(e.DNSName)+" is not a host name in lower case", `write it like "k8s.example.org"`)
@@ -75,7 +76,7 @@ func (c *Cluster) checkFront(r *findings, path string) {
 	switch {
 	case c.Spec.Provider.OpenStack == nil:
 		problem, hint = "belongs to provider openstack, but the provider is another", "remove it"
-	case e.Kind != EndpointOctavia && e.Kind != EndpointGateways:
+	case e.Kind != v1alpha1.EndpointOctavia && e.Kind != v1alpha1.EndpointGateways:
 		problem, hint = "belongs to endpoint kinds octavia and gateways, but kind is "+e.Kind, "remove it or change the kind"
 	case e.Octavia != nil && e.Octavia.Internal:
 		problem, hint = "is given, but spec.endpoint.octavia.internal keeps the load balancer's address inside", "remove one of them"
@@ -86,7 +87,7 @@ func (c *Cluster) checkFront(r *findings, path string) {
 }
 
 // checkGateways checks the virtual address and the port that gateways listen on.
-func (c *Cluster) checkGateways(r *findings, path string) {
+func checkGateways(c *v1alpha1.Cluster, r *findings, path string) {
 	e := c.Spec.Endpoint
 	switch {
 	case c.Spec.Provider.Local != nil && e.VIP != "":
@@ -103,7 +104,7 @@ func (c *Cluster) checkGateways(r *findings, path string) {
 		}
 	}
 	if e.Gateways != nil {
-		c.checkIngress(r, path+".gateways.ingress", e.Gateways.Ingress)
+		checkIngress(c, r, path+".gateways.ingress", e.Gateways.Ingress)
 	}
 	if e.Port == sshPort || e.Port == statsPort {
 		r.Add(path+".port", fmt.Sprintf("gateways use port %d themselves", e.Port), "6443 is usual")
@@ -111,7 +112,7 @@ func (c *Cluster) checkGateways(r *findings, path string) {
 }
 
 // checkOctavia checks the cloud's load balancer.
-func (c *Cluster) checkOctavia(r *findings, path string) {
+func checkOctavia(c *v1alpha1.Cluster, r *findings, path string) {
 	if c.Spec.Provider.OpenStack == nil {
 		r.Add(path+".kind", "octavia is a load balancer of OpenStack, but the provider is another", "take kind gateways, address or direct", "spec.provider")
 		return
@@ -126,18 +127,18 @@ func (c *Cluster) checkOctavia(r *findings, path string) {
 			r.Add(field, "is given, but the load balancers of provider ovn have none", "remove it", path+".octavia.provider")
 		}
 	}
-	c.checkIngress(r, path+".octavia.ingress", o.Ingress)
+	checkIngress(c, r, path+".octavia.ingress", o.Ingress)
 }
 
 // checkIngress checks the ports through which web traffic reaches the workers.
-func (c *Cluster) checkIngress(r *findings, field string, in *Ingress) {
+func checkIngress(c *v1alpha1.Cluster, r *findings, field string, in *v1alpha1.Ingress) {
 	if in == nil {
 		return
 	}
 	if in.HTTPNodePort == in.HTTPSNodePort {
 		r.Add(field+".httpsNodePort", fmt.Sprintf("is %d, the same as httpNodePort", in.HTTPSNodePort), "one NodePort serves one of them", field+".httpNodePort")
 	}
-	if port := c.Spec.Endpoint.Port; port == HTTPPort || port == HTTPSPort {
+	if port := c.Spec.Endpoint.Port; port == v1alpha1.HTTPPort || port == v1alpha1.HTTPSPort {
 		r.Add("spec.endpoint.port", fmt.Sprintf("is %d, which ingress listens on", port), "6443 is usual", field)
 	}
 	if len(c.Spec.Workers) == 0 {
@@ -146,7 +147,7 @@ func (c *Cluster) checkIngress(r *findings, field string, in *Ingress) {
 }
 
 // checkEndpointAddress checks host[:port].
-func (c *Cluster) checkEndpointAddress(r *findings, path string) {
+func checkEndpointAddress(c *v1alpha1.Cluster, r *findings, path string) {
 	e := c.Spec.Endpoint
 	field := path + ".address"
 	if e.Address == "" {

@@ -1,4 +1,4 @@
-package v1alpha1
+package validation
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/naupegos/naupegos/api/strict"
+	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/release"
 	"github.com/naupegos/naupegos/internal/release/flags"
@@ -24,11 +25,11 @@ type componentCheck struct {
 	program string
 	path    string // of the settings in the document
 	table   flags.Table
-	doc     *Cluster
+	doc     *v1alpha1.Cluster
 }
 
 // checkComponents checks the settings of Kubernetes' and etcd's programs against the tables of the release.
-func (c *Cluster) checkComponents(r *findings) {
+func checkComponents(c *v1alpha1.Cluster, r *findings) {
 	k := c.Spec.Kubernetes
 	table, ok := flags.Of(release.MinorOf(k.Version))
 	if !ok {
@@ -85,7 +86,7 @@ func (c componentCheck) unknown(at, what, name string, known []string, had func(
 	if near := fail.Nearest(name, known); near != "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	}
-	for _, minor := range SupportedMinors() {
+	for _, minor := range v1alpha1.SupportedMinors() {
 		t, ok := flags.Of(minor)
 		if !ok || !had(t) {
 			continue
@@ -101,9 +102,9 @@ func (c componentCheck) unknown(at, what, name string, known []string, had func(
 }
 
 // args checks flags.
-func (c componentCheck) args(args []Arg) {
+func (c componentCheck) args(args []v1alpha1.Arg) {
 	first, dirs := map[string]int{}, map[string]bool{}
-	for _, f := range c.doc.SettingsOf(RoleControlPlane, "").Files {
+	for _, f := range c.doc.SettingsOf(v1alpha1.RoleControlPlane, "").Files {
 		dirs[path.Dir(f.Path)] = true
 	}
 	for i, a := range args {
@@ -137,7 +138,7 @@ func (c componentCheck) args(args []Arg) {
 			c.Add(at+".value", fmt.Sprintf("the flag %s: %s, got %s", a.Name, problem, strict.Quote(a.Value)), "")
 		} else if problem := flags.Unwritable(c.program, a.Value); problem != "" {
 			c.Add(at+".value", problem, "")
-		} else if problem, hint := flags.Unseen(c.program, a.Name, a.Value, dirs, c.doc.Spec.Etcd.Mode == EtcdService); problem != "" {
+		} else if problem, hint := flags.Unseen(c.program, a.Name, a.Value, dirs, c.doc.Spec.Etcd.Mode == v1alpha1.EtcdService); problem != "" {
 			c.Add(at+".value", fmt.Sprintf("the flag %s: %s", a.Name, problem), hint)
 		}
 	}
@@ -153,7 +154,7 @@ func (c componentCheck) taken(at, what, instead string) {
 }
 
 // apiServer checks the settings of API servers.
-func (c componentCheck) apiServer(s APIServer) {
+func (c componentCheck) apiServer(s v1alpha1.APIServer) {
 	c.gates(s.FeatureGates)
 	c.args(s.ExtraArgs)
 	for i, san := range s.CertSANs {
@@ -207,7 +208,7 @@ func (c componentCheck) servable(key string) (problem, hint string) {
 }
 
 // etcd checks the settings of etcd.
-func (c componentCheck) etcd(e Etcd) {
+func (c componentCheck) etcd(e v1alpha1.Etcd) {
 	c.gates(e.FeatureGates)
 	c.args(e.ExtraArgs)
 	heartbeat, election := e.HeartbeatMilliseconds, e.ElectionMilliseconds

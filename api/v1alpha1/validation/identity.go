@@ -1,4 +1,4 @@
-package v1alpha1
+package validation
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/naupegos/naupegos/api/strict"
+	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/identity"
 )
 
@@ -22,7 +23,7 @@ const (
 )
 
 // check checks issuers first by themselves and then by the validation that API servers do.
-func (id Identity) check(r *findings, dnsDomain string) {
+func checkIdentity(id v1alpha1.Identity, r *findings, dnsDomain string) {
 	names := map[string]int{}
 	for i, issuer := range id.Issuers {
 		p := strict.Item(issuersAt, i)
@@ -51,16 +52,16 @@ func (id Identity) check(r *findings, dnsDomain string) {
 			r.Add(p+".scopes", "lack openid, and providers give no ID token without it", "add openid")
 		}
 	}
-	id.checkAuthenticators(r, dnsDomain)
-	id.checkWebhooks(r)
-	id.checkBindings(r)
+	checkAuthenticators(id, r, dnsDomain)
+	checkWebhooks(id, r)
+	checkBindings(id, r)
 }
 
 // webhookPaths maps API servers' names of a webhook's fields to the document's.
 var webhookPaths = strings.NewReplacer("webhooks[", webhooksAt+"[", ".timeout", ".timeoutSeconds", "TTL", "TTLSeconds", ".expression", "")
 
 // checkWebhooks checks authorization webhooks first by themselves and then by the validation that API servers do.
-func (id Identity) checkWebhooks(r *findings) {
+func checkWebhooks(id v1alpha1.Identity, r *findings) {
 	names := map[string]int{}
 	for i, w := range id.AuthorizationWebhooks {
 		p := strict.Item(webhooksAt, i)
@@ -91,16 +92,16 @@ var paths = strings.NewReplacer("jwt[", issuersAt+"[", ".issuer.certificateAutho
 	".valueExpression", ".expression")
 
 // checkWebhook checks how API servers reach a webhook.
-func checkWebhook(r *findings, at, address, ca string, auth *WebhookAuth) {
+func checkWebhook(r *findings, at, address, ca string, auth *v1alpha1.WebhookAuth) {
 	if u, err := url.Parse(address); address != "" && (err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "") {
 		r.Add(at+".url", "is not an https URL without credentials", `write it like "https://webhook.example.org/path"`)
 	}
 	checkAuthorities(r, at+".ca", ca)
-	checkAuth(r, at+".auth", (*BasicAuth)(auth))
+	checkAuth(r, at+".auth", (*v1alpha1.BasicAuth)(auth))
 }
 
 // checkAuthenticators reports what API servers would refuse, unless the field is reported already.
-func (id Identity) checkAuthenticators(r *findings, dnsDomain string) {
+func checkAuthenticators(id v1alpha1.Identity, r *findings, dnsDomain string) {
 	if len(id.Issuers) == 0 {
 		return
 	}
@@ -133,7 +134,7 @@ func (id Identity) checkAuthenticators(r *findings, dnsDomain string) {
 var everybody = []string{"system:anonymous", "system:unauthenticated"}
 
 // checkBindings demands one subject and a role that can exist.
-func (id Identity) checkBindings(r *findings) {
+func checkBindings(id v1alpha1.Identity, r *findings) {
 	seen := map[string]string{}
 	for i, b := range id.Bindings {
 		p := strict.Item(bindingsAt, i)
@@ -185,7 +186,7 @@ func checkServiceAccount(r *findings, at, account string) {
 }
 
 // checkExpiry is checkAuthoritiesLast for issuers.
-func (id Identity) checkExpiry(r *findings, now time.Time) {
+func checkIdentityExpiry(id v1alpha1.Identity, r *findings, now time.Time) {
 	for i, issuer := range id.Issuers {
 		checkExpiry(r, strict.Item(issuersAt, i)+".ca", issuer.CA, now)
 	}

@@ -1,4 +1,4 @@
-package v1alpha1
+package validation
 
 import (
 	"fmt"
@@ -10,57 +10,52 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/naupegos/naupegos/api/strict"
+	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/expression"
 )
 
-// The limits of every duration in a document.
-const (
-	minDuration = 10 * time.Second
-	maxDuration = 24 * time.Hour
-)
-
 // Validate checks a defaulted document and returns all problems, without lines; nil if there are none.
-func (c *Cluster) Validate() Errors {
+func Validate(c *v1alpha1.Cluster) v1alpha1.Errors {
 	r := &findings{}
-	c.check(r)
+	check(c, r)
 	return r.Sorted()
 }
 
 // check first checks each field by itself and then how fields fit together, so that one mistake is one finding.
-func (c *Cluster) check(r *findings) {
+func check(c *v1alpha1.Cluster, r *findings) {
 	checkTags(r, "", reflect.ValueOf(c).Elem())
-	c.checkProvider(r)
-	c.checkKubernetes(r)
-	c.checkComponents(r)
-	c.checkEndpoint(r)
-	c.checkNodes(r)
-	c.checkMachineSettings(r)
-	c.checkProxy(r)
-	c.checkRegistries(r)
-	c.Spec.Registry.check(r)
-	c.checkSecurity(r)
-	c.Spec.Identity.check(r, c.Spec.Kubernetes.DNSDomain)
+	checkProvider(c, r)
+	checkKubernetes(c, r)
+	checkComponents(c, r)
+	checkEndpoint(c, r)
+	checkNodes(c, r)
+	checkMachineSettings(c, r)
+	checkProxy(c, r)
+	checkRegistries(c, r)
+	checkImageRegistry(c.Spec.Registry, r)
+	checkSecurity(c, r)
+	checkIdentity(c.Spec.Identity, r, c.Spec.Kubernetes.DNSDomain)
 	checkPodSecurity(c, r)
-	c.checkAddons(r)
+	checkAddons(c, r)
 	checkSets(c, r)
-	c.checkPKI(r)
-	c.checkAccess(r)
-	c.checkCloud(r)
-	c.checkWireGuard(r)
-	c.checkBackup(r)
-	c.checkTimeouts(r)
-	c.checkUnattended(r)
-	c.checkUpdates(r)
-	c.checkRollouts(r)
+	checkPKI(c, r)
+	checkAccess(c, r)
+	checkCloud(c, r)
+	checkWireGuard(c, r)
+	checkBackup(c, r)
+	checkTimeouts(c, r)
+	checkUnattended(c, r)
+	checkUpdates(c, r)
+	checkRollouts(c, r)
 	if h := c.Spec.Provider.Hosts; h != nil {
-		c.checkHosts(r, h)
+		checkHosts(c, r, h)
 	}
 	if m := c.Spec.Provider.Metal; m != nil {
-		c.checkMetal(r, m)
+		checkMetal(c, r, m)
 	}
-	c.checkNames(r)
-	c.checkNetworks(r)
-	c.checkCapacity(r)
+	checkNames(c, r)
+	checkNetworks(c, r)
+	checkCapacity(c, r)
 	r.Texts(reflect.ValueOf(c).Elem()) // last: the other checks say more
 }
 
@@ -100,7 +95,7 @@ func checkValue(r *findings, p string, v reflect.Value, f strict.Field) {
 			}
 		}
 	case reflect.Struct:
-		switch d, ok := v.Interface().(Duration); {
+		switch d, ok := v.Interface().(v1alpha1.Duration); {
 		case ok && f.Default != "": // a duration without a default has limits of its own
 			problem, hint = checkDuration(d)
 		case !ok:
@@ -112,17 +107,17 @@ func checkValue(r *findings, p string, v reflect.Value, f strict.Field) {
 	}
 }
 
-func checkDuration(d Duration) (problem, hint string) {
-	if d.Duration >= minDuration && d.Duration <= maxDuration {
+func checkDuration(d v1alpha1.Duration) (problem, hint string) {
+	if d.Duration >= v1alpha1.MinDuration && d.Duration <= v1alpha1.MaxDuration {
 		return "", ""
 	}
 	return d.String() + " is not between 10s and 24h", ""
 }
 
 // checkProvider requires exactly one provider.
-func (c *Cluster) checkProvider(r *findings) {
+func checkProvider(c *v1alpha1.Cluster, r *findings) {
 	const names = "keep one of local, hosts, openstack, metal"
-	switch set := c.Spec.Provider.set(); {
+	switch set := c.Spec.Provider.Chosen(); {
 	case len(set) > 1:
 		r.Remark("spec.provider", "names more than one provider", names) // report the problems of each provider, too
 	case len(set) == 0:
@@ -134,7 +129,7 @@ var packageName = regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]*(:[a-z0-9]+)?$`)
 var timeOfDay = regexp.MustCompile(`^([01][0-9]|2[0-3]):[0-5][0-9]$`)
 
 // checkUpdates checks the packages, days and times of spec.updates.
-func (c *Cluster) checkUpdates(r *findings) {
+func checkUpdates(c *v1alpha1.Cluster, r *findings) {
 	os := c.Spec.Updates.OS
 	for i, name := range os.Hold {
 		if !packageName.MatchString(name) {
@@ -157,11 +152,11 @@ func (c *Cluster) checkUpdates(r *findings) {
 }
 
 // checkTimeouts requires that the step limit is at least as long as the waits within a step.
-func (c *Cluster) checkTimeouts(r *findings) {
+func checkTimeouts(c *v1alpha1.Cluster, r *findings) {
 	t := c.Spec.Timeouts
 	for _, o := range []struct {
 		key string
-		d   Duration
+		d   v1alpha1.Duration
 	}{{"machineBoot", t.MachineBoot}, {"nodeReady", t.NodeReady}, {"drain", t.Drain}, {"connect", t.Connect}} {
 		if o.d.Duration > t.Step.Duration {
 			r.Add("spec.timeouts.step", fmt.Sprintf("%s is less than %s, %s", t.Step, o.key, o.d),
@@ -174,17 +169,17 @@ func (c *Cluster) checkTimeouts(r *findings) {
 const maxUnattended = 7 * 24 * time.Hour
 
 // checkUnattended limits the intervals of unattended checks.
-func (c *Cluster) checkUnattended(r *findings) {
+func checkUnattended(c *v1alpha1.Cluster, r *findings) {
 	u := c.Spec.Unattended
 	for _, o := range []struct {
 		key string
 		d   time.Duration
 	}{{"drift", u.Drift.Duration}, {"renew", u.Renew.Duration}, {"repair", u.Repair.Duration}, {"rehearse", u.Rehearse.Duration}} {
-		if o.d != 0 && (o.d < minDuration || o.d > maxUnattended) {
-			r.Add("spec.unattended."+o.key, Duration{Duration: o.d}.String()+" is not between 10s and 168h", "leave it out if servers should not do that")
+		if o.d != 0 && (o.d < v1alpha1.MinDuration || o.d > maxUnattended) {
+			r.Add("spec.unattended."+o.key, v1alpha1.Duration{Duration: o.d}.String()+" is not between 10s and 168h", "leave it out if servers should not do that")
 		}
 	}
-	if u.Autoscale && !slices.ContainsFunc(c.Spec.Workers, Pool.Scales) {
+	if u.Autoscale && !slices.ContainsFunc(c.Spec.Workers, v1alpha1.Pool.Scales) {
 		r.Add("spec.unattended.autoscale", "no pool scales", "give one maxReplicas")
 	}
 	if u.AutoscalePort != 0 && !u.Autoscale {
@@ -196,7 +191,7 @@ func (c *Cluster) checkUnattended(r *findings) {
 const maxSoak = 90 * 24 * time.Hour
 
 // checkRollouts checks the conditions and limits of changes to machines.
-func (c *Cluster) checkRollouts(r *findings) {
+func checkRollouts(c *v1alpha1.Cluster, r *findings) {
 	u := c.Spec.Updates
 	if s := u.Soak.Duration; s > maxSoak {
 		r.Add("spec.updates.soak", u.Soak.String()+" is longer than 90 days", "leave it out if you decide otherwise when an upgrade is finished")
