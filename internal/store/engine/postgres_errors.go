@@ -1,4 +1,4 @@
-package store
+package engine
 
 import (
 	"context"
@@ -35,11 +35,11 @@ func sqlState(err error) string {
 	return ""
 }
 
-func (postgres) isUnique(err error) bool     { return sqlState(err) == pgUnique }
-func (postgres) isForeignKey(err error) bool { return sqlState(err) == pgForeignKey }
+func (postgres) IsUnique(err error) bool     { return sqlState(err) == pgUnique }
+func (postgres) IsForeignKey(err error) bool { return sqlState(err) == pgForeignKey }
 
-// away implements dialect: the server can't be reached, is starting or stopping, or ended a session or transaction.
-func (d postgres) away(err error) bool {
+// Away implements dialect: the server can't be reached, is starting or stopping, or ended a session or transaction.
+func (d postgres) Away(err error) bool {
 	switch c := sqlState(err); {
 	case err == nil, errors.Is(err, context.Canceled):
 		return false
@@ -64,7 +64,7 @@ func disconnected(err error) bool {
 		errors.As(err, &network) || pgconn.SafeToRetry(err)
 }
 
-func (d postgres) explain(e *fail.Error) error {
+func (d postgres) Explain(e *fail.Error) error {
 	e = e.At("the store").Confide("  the store is %s", d.where)
 	as := func(k fail.Kind, do string) error {
 		e.Kind, e.Final = k, k == fail.NotReady // who waits, waits for the administrator
@@ -85,7 +85,7 @@ func (d postgres) explain(e *fail.Error) error {
 		return as(fail.Conflict, "others write at the same time: run the same command again")
 	case c != "" && !gone(c):
 		return e
-	case d.away(e.Err):
+	case d.Away(e.Err):
 		var network *net.OpError
 		if errors.As(e.Err, &network) { // pgx reports each address and method that it has tried
 			e.Err = network

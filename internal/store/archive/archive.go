@@ -1,4 +1,5 @@
-package store
+// Package archive encrypts the files of a store into a backup, and decrypts them.
+package archive
 
 import (
 	"archive/tar"
@@ -26,9 +27,13 @@ type Key struct {
 // maxFile limits the size of a file in a backup.
 const maxFile = 16 << 30
 
-// archived returns the names of the files in a backup, which are those of a state directory: an unpacked backup is a store.
-func archived() []string { return []string{DatabaseFile, identityFile} }
+// Check reports why no backup can be encrypted with the key.
+func (k Key) Check() error {
+	_, err := k.recipients()
+	return err
+}
 
+// recipients returns what a backup is encrypted to.
 func (k Key) recipients() (all []age.Recipient, err error) {
 	if k.Passphrase != "" {
 		r, err := age.NewScryptRecipient(k.Passphrase)
@@ -68,8 +73,8 @@ func (k Key) identities() ([]age.Identity, error) {
 	return all, nil
 }
 
-// pack encrypts the files of a backup in dir.
-func pack(w io.Writer, dir string, k Key) error {
+// Pack encrypts the files of a backup with these names in dir.
+func Pack(w io.Writer, dir string, names []string, k Key) error {
 	to, err := k.recipients()
 	if err != nil {
 		return err
@@ -79,7 +84,7 @@ func pack(w io.Writer, dir string, k Key) error {
 		return fail.Wrap(fail.Invalid, err, "encrypt the backup")
 	}
 	t := tar.NewWriter(sealed)
-	for _, name := range archived() {
+	for _, name := range names {
 		if err := packFile(t, filepath.Join(dir, name)); err != nil {
 			return fail.Wrap(fail.Refused, err, "write the backup")
 		}
@@ -106,8 +111,8 @@ func packFile(t *tar.Writer, path string) error {
 	return err
 }
 
-// unpack decrypts a backup into dir.
-func unpack(r io.Reader, dir string, k Key) error {
+// Unpack decrypts a backup into dir. It must have the files with these names; others, of a later naupegos, are left out.
+func Unpack(r io.Reader, dir string, names []string, k Key) error {
 	with, err := k.identities()
 	if err != nil {
 		return err
@@ -125,18 +130,18 @@ func unpack(r io.Reader, dir string, k Key) error {
 		if err != nil {
 			return fail.Wrap(fail.Invalid, err, "read the backup").Do("the file is damaged or cut off: use another one")
 		}
-		i := slices.Index(archived(), h.Name)
+		i := slices.Index(names, h.Name)
 		if i < 0 {
 			continue // written by a later naupegos
 		}
-		name := archived()[i]
+		name := names[i]
 		if err := unpackFile(t, filepath.Join(dir, name)); err != nil {
 			return fail.Wrap(fail.Invalid, err, "unpack %s", name).Do("the file is damaged or cut off, or the disk is full")
 		}
 		found++
 	}
-	if found != len(archived()) {
-		return fail.New(fail.Invalid, "this is not a backup of a store: it has %d of %d files", found, len(archived()))
+	if found != len(names) {
+		return fail.New(fail.Invalid, "this is not a backup of a store: it has %d of %d files", found, len(names))
 	}
 	return nil
 }

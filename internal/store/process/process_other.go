@@ -1,8 +1,8 @@
 //go:build !linux
 
-package store
+package process
 
 // processFacts returns nothing: leases of dead processes end when they expire.
 func processFacts(int) (boot, pidns, start string) { return "", "", "" }
 
-func processLives(int, string) life { return unknown }
+func processLives(int, string) Life { return Unknown }

@@ -1,4 +1,4 @@
-package store
+package process
 
 import (
 	"errors"
@@ -20,20 +20,20 @@ func processFacts(pid int) (boot, pidns, start string) {
 }
 
 // processLives reports whether the process pid with this start time is alive here. A zombie is not.
-func processLives(pid int, start string) life {
+func processLives(pid int, start string) Life {
 	if err := unix.Kill(pid, 0); errors.Is(err, unix.ESRCH) {
-		return dead
+		return Dead
 	}
 	state, began, err := processStat(pid)
 	switch {
 	case errors.Is(err, unix.ESRCH):
-		return dead
+		return Dead
 	case err != nil: // it exists but is hidden
-		return unknown
+		return Unknown
 	case began != start || state == "Z" || state == "X":
-		return dead
+		return Dead
 	}
-	return alive
+	return Alive
 }
 
 // processStat reads state and start time (clock ticks since boot) from /proc.
