@@ -114,7 +114,7 @@ func (h *AuditHead) sign(key ed25519.PrivateKey) {
 const auditKeyName = "audit/signing-key"
 
 // auditKey returns the audit's signing key. The first entry creates it. It is never recreated, because older entries would then look forged.
-func (s *database) auditKey(ctx context.Context) (ed25519.PrivateKey, error) {
+func auditKey(ctx context.Context, s *database) (ed25519.PrivateKey, error) {
 	s.mu.Lock()
 	key := s.signing
 	s.mu.Unlock()
@@ -166,7 +166,7 @@ func signEmpty(ctx context.Context, s *database, key ed25519.PrivateKey) error {
 
 // AuditKey implements Auditing.
 func (s *database) AuditKey(ctx context.Context) (ed25519.PublicKey, error) {
-	key, err := s.auditKey(ctx)
+	key, err := auditKey(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +175,7 @@ func (s *database) AuditKey(ctx context.Context) (ed25519.PublicKey, error) {
 
 // Note implements Auditing.
 func (s *database) Note(ctx context.Context, e AuditEntry) error {
-	key, err := s.auditKey(ctx)
+	key, err := auditKey(ctx, s)
 	if err != nil {
 		return s.wrap(err, "write the audit")
 	}
@@ -200,7 +200,7 @@ func (s *database) Note(ctx context.Context, e AuditEntry) error {
 			return err
 		}
 		head.Seq, head.Hash, head.At = e.Seq, e.Hash, e.At
-		if err := s.pruneAudit(ctx, tx, &head, last); err != nil {
+		if err := pruneAudit(ctx, s, tx, &head, last); err != nil {
 			return err
 		}
 		head.sign(key)
@@ -230,7 +230,7 @@ func vouch(ctx context.Context, s *database, tx *sql.Tx, head *AuditHead, key ed
 const pruned = 2
 
 // pruneAudit deletes entries older than keepAudit, and records the chain's new beginning in its head. last is the time of the entry before the new one.
-func (s *database) pruneAudit(ctx context.Context, tx *sql.Tx, head *AuditHead, last time.Time) error {
+func pruneAudit(ctx context.Context, s *database, tx *sql.Tx, head *AuditHead, last time.Time) error {
 	now, err := s.now(ctx, tx)
 	if err != nil {
 		return err

@@ -42,7 +42,7 @@ func Backup(ctx context.Context, at Location, w io.Writer, k archive.Key) ([]Kep
 		return nil, refused(err, s.dir, "make a copy of the store")
 	}
 	defer os.RemoveAll(tmp)
-	all, err := s.copyInto(ctx, tmp)
+	all, err := copyInto(ctx, s, tmp)
 	if err != nil {
 		return nil, err
 	}
@@ -65,18 +65,18 @@ func (s *database) openExisting(ctx context.Context, url string) error {
 }
 
 // copyInto creates a state directory with a copy of the store and its identity.
-func (s *database) copyInto(ctx context.Context, dir string) (all []Kept, err error) {
+func copyInto(ctx context.Context, s *database, dir string) (all []Kept, err error) {
 	c, err := openWith(ctx, Location{Dir: dir}, (*database).openBare)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	err = s.reading(ctx, func(from *sql.Tx) error {
+	err = reading(ctx, s, func(from *sql.Tx) error {
 		return c.change(ctx, c.db, once, func(to *sql.Tx) error {
-			if err := c.fill(ctx, to, from); err != nil {
+			if err := fill(ctx, c, to, from); err != nil {
 				return err
 			}
-			all, err = c.settle(ctx, to, copiedFact, time.Now().UTC().Format(time.RFC3339))
+			all, err = settle(ctx, c, to, copiedFact, time.Now().UTC().Format(time.RFC3339))
 			return err
 		})
 	})
@@ -90,16 +90,16 @@ func (s *database) copyInto(ctx context.Context, dir string) (all []Kept, err er
 }
 
 // settle stores a fact about the store itself, and returns the store's clusters.
-func (s *database) settle(ctx context.Context, tx *sql.Tx, fact, text string) ([]Kept, error) {
+func settle(ctx context.Context, s *database, tx *sql.Tx, fact, text string) ([]Kept, error) {
 	_, err := tx.ExecContext(ctx, "INSERT INTO store_facts (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value", fact, text)
 	if err != nil {
 		return nil, err
 	}
-	return s.kept(ctx, tx)
+	return kept(ctx, s, tx)
 }
 
 // kept lists the clusters of a store.
-func (s *database) kept(ctx context.Context, tx *sql.Tx) ([]Kept, error) {
+func kept(ctx context.Context, s *database, tx *sql.Tx) ([]Kept, error) {
 	clusters, err := s.clusters(ctx, tx, unverified)
 	if err != nil {
 		return nil, err

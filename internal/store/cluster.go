@@ -77,7 +77,7 @@ func (s *database) create(ctx context.Context, c Cluster, taken string) (*Cluste
 	c.CreatedAt = time.Now().UTC().Truncate(time.Microsecond)
 	c.UpdatedAt = c.CreatedAt
 	err := s.changeSigned(ctx, once, func(tx *sql.Tx) error {
-		if err := s.used(ctx, tx); err != nil {
+		if err := used(ctx, s, tx); err != nil {
 			return err
 		}
 		if _, err := tx.ExecContext(ctx,

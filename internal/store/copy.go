@@ -26,7 +26,7 @@ func tables() []string {
 func ownFacts() []string { return []string{movedFact, copiedFact} }
 
 // reading runs do in a transaction that sees a consistent snapshot of the database.
-func (s *database) reading(ctx context.Context, do func(tx *sql.Tx) error) error {
+func reading(ctx context.Context, s *database, do func(tx *sql.Tx) error) error {
 	end, err := s.turn.take(ctx) // with SQLite, every transaction takes the writers' lock
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func (s *database) reading(ctx context.Context, do func(tx *sql.Tx) error) error
 
 // fill replaces the contents of one database with those of another. IDs of its former clusters stay taken, and new leases get higher generations than
 // former ones, so that their holders can no longer write.
-func (s *database) fill(ctx context.Context, to, from *sql.Tx) error {
+func fill(ctx context.Context, s *database, to, from *sql.Tx) error {
 	used, err := list(ctx, s, to, value[string], "SELECT name FROM store_facts WHERE name LIKE $1", usedPrefix+"%")
 	if err != nil {
 		return err
@@ -136,15 +136,15 @@ func insert(ctx context.Context, to *sql.Tx, table string, columns []string, val
 }
 
 // still returns fail.Conflict while a process works on a cluster, or a server runs on the store.
-func (s *database) still(ctx context.Context, tx *sql.Tx) error {
+func still(ctx context.Context, s *database, tx *sql.Tx) error {
 	if err := s.unserved(ctx, tx); err != nil {
 		return err
 	}
-	return s.unleased(ctx, tx)
+	return unleased(ctx, s, tx)
 }
 
 // vacant refuses to overwrite a store that has clusters or physical machines.
-func (s *database) vacant(ctx context.Context, tx *sql.Tx) error {
+func vacant(ctx context.Context, s *database, tx *sql.Tx) error {
 	all, err := s.clusters(ctx, tx, unverified)
 	if err == nil && len(all) == 0 {
 		var n int

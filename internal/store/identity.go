@@ -20,23 +20,23 @@ import (
 const recipientFact = "age-recipient"
 
 // loadIdentity reads the identity that decrypts the secrets. It is created on first use, and never again once there are secrets.
-func (s *database) loadIdentity(ctx context.Context) error {
+func loadIdentity(ctx context.Context, s *database) error {
 	path := filepath.Join(s.dir, identityFile)
-	known, err := s.recipient(ctx)
+	known, err := recipient(ctx, s)
 	if err != nil {
 		return err
 	}
-	is, marked, err := s.readIdentity(path)
+	is, marked, err := readIdentity(s, path)
 	if err == nil && known != is.ID.Recipient().String() || errors.Is(err, fs.ErrNotExist) {
-		if resumed, e := s.resumeRenewal(ctx, path, known); e != nil {
+		if resumed, e := resumeRenewal(ctx, s, path, known); e != nil {
 			return e
 		} else if resumed {
-			is, marked, err = s.readIdentity(path)
+			is, marked, err = readIdentity(s, path)
 		}
 	}
 	switch {
 	case err == nil && known == is.ID.Recipient().String():
-		s.use(is, marked)
+		use(s, is, marked)
 		return nil
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
@@ -47,32 +47,32 @@ func (s *database) loadIdentity(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
-	return s.settleIdentity(ctx, path)
+	return settleIdentity(ctx, s, path)
 }
 
 // settleIdentity requires that the lock is held.
-func (s *database) settleIdentity(ctx context.Context, path string) error {
-	is, marked, err := s.readIdentity(path)
+func settleIdentity(ctx context.Context, s *database, path string) error {
+	is, marked, err := readIdentity(s, path)
 	missing := errors.Is(err, fs.ErrNotExist)
 	if err != nil && !missing {
 		return err
 	}
-	known, err := s.recipient(ctx)
+	known, err := recipient(ctx, s)
 	if err != nil {
 		return err
 	}
 	if known != "" && (missing || is.ID.Recipient().String() != known) {
 		if !missing {
-			when, err := s.formerNote(ctx, is.ID.Recipient().String())
+			when, err := formerNote(ctx, s, is.ID.Recipient().String())
 			if err != nil {
 				return err
 			}
 			if when != "" {
-				return s.wasRenewed(path, when)
+				return wasRenewed(s, path, when)
 			}
 		}
 		if s.d.SQL().Shared { // another user may be about to encrypt the first secret
-			return s.notTheirs(path, missing, known)
+			return notTheirs(s, path, missing, known)
 		}
 		secrets, err := one(ctx, s, s.db, value[int], "SELECT (SELECT COUNT(*) FROM cluster_keys) + (SELECT COUNT(*) FROM server_secrets)")
 		if err != nil {
@@ -88,7 +88,7 @@ func (s *database) settleIdentity(ctx context.Context, path string) error {
 		}
 		marked = strings.Split(rowmac.Marks(), "\n")
 	}
-	s.use(is, marked)
+	use(s, is, marked)
 	err = s.change(ctx, s.db, twice, func(tx *sql.Tx) error {
 		if missing { // the store has no rows yet
 			if err := putAuthFacts(ctx, s, tx); err != nil {
@@ -101,13 +101,13 @@ func (s *database) settleIdentity(ctx context.Context, path string) error {
 }
 
 // use makes the identity of the file the current one.
-func (s *database) use(is keyfile.Identity, marked []string) {
+func use(s *database, is keyfile.Identity, marked []string) {
 	s.setIdentity(is.ID)
 	s.protection, s.marked = is.By, marked
 }
 
 // wasRenewed returns the error for a former identity of the store.
-func (s *database) wasRenewed(path, when string) error {
+func wasRenewed(s *database, path, when string) error {
 	return fail.New(fail.Unauthorized, "the store's identity was rotated at %s, and this is a former one", when).At(path).
 		Do("replace this file by the new identity.age (mode 600) from the state directory where naupegos store rotate ran")
 }
@@ -122,7 +122,7 @@ func wrongIdentity(path string, missing bool, known string) error {
 }
 
 // notTheirs returns the error for a user who shares a store but lacks its identity.
-func (s *database) notTheirs(path string, missing bool, known string) error {
+func notTheirs(s *database, path string, missing bool, known string) error {
 	what := "this identity is not the one of those who share the store (%s)"
 	if missing {
 		what = "the identity is missing that opens the secrets of this store (%s)"
@@ -135,7 +135,7 @@ func (s *database) notTheirs(path string, missing bool, known string) error {
 }
 
 // recipient returns the recipient recorded in the database; empty if none.
-func (s *database) recipient(ctx context.Context) (string, error) {
+func recipient(ctx context.Context, s *database) (string, error) {
 	v, err := one(ctx, s, s.db, value[string], "SELECT value FROM store_facts WHERE name = $1", recipientFact)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil
@@ -145,7 +145,7 @@ func (s *database) recipient(ctx context.Context) (string, error) {
 
 // readIdentity reads an age identity and its protection, and returns the marks of the file; see rowmac.Set. The error is fs.ErrNotExist if the file does not
 // exist; it never contains the file's text.
-func (s *database) readIdentity(path string) (is keyfile.Identity, marked []string, err error) {
+func readIdentity(s *database, path string) (is keyfile.Identity, marked []string, err error) {
 	text, err := keyfile.ReadPrivate(path)
 	if err != nil {
 		return is, nil, err
@@ -171,7 +171,7 @@ func writeIdentity(path string, id *age.X25519Identity) error {
 }
 
 // mark adds the mark of a set to the identity's file.
-func (s *database) mark(path, mark string) error {
+func mark(s *database, path, mark string) error {
 	raw, err := os.ReadFile(path)
 	if err == nil {
 		err = keyfile.Rewrite(path, append([]byte(mark+"\n"), raw...))

@@ -59,7 +59,7 @@ func (l *lease) take(ctx context.Context, tx *sql.Tx, verb string, o LeaseOption
 	if !known {
 		return s.unknown(ctx, tx, l.cluster)
 	}
-	if err := s.used(ctx, tx); err != nil {
+	if err := used(ctx, s, tx); err != nil {
 		return err
 	}
 	now, err := s.now(ctx, tx)
@@ -77,7 +77,7 @@ func (l *lease) take(ctx context.Context, tx *sql.Tx, verb string, o LeaseOption
 	default:
 		l.generation = old.info.Generation + 1
 	}
-	if err := s.undisturbed(ctx, tx, l.cluster, now); err != nil {
+	if err := undisturbed(ctx, s, tx, l.cluster, now); err != nil {
 		return err
 	}
 	_, err = tx.ExecContext(ctx, `INSERT INTO leases (cluster_id, generation, held, verb, holder, acquired, heartbeat, expires, title, asker)

@@ -89,7 +89,7 @@ func (s *database) changeSigned(ctx context.Context, r repeatable, write func(tx
 
 // authenticate adds MACs to the rows of an older store. It does so only once for each set, because the identity's file records it: a writer of the database
 // can remove the store's own record, but not that in the file.
-func (s *database) authenticate(ctx context.Context) error {
+func authenticate(ctx context.Context, s *database) error {
 	for _, set := range rowmac.Sets() {
 		if slices.Contains(s.marked, set.Mark) {
 			continue
@@ -110,7 +110,7 @@ func authenticateSet(ctx context.Context, s *database, set rowmac.Set) error {
 	if err := s.change(ctx, s.db, twice, addMACs(ctx, s, set)); err != nil {
 		return s.wrap(err, "authenticate the rows of the store")
 	}
-	return s.mark(filepath.Join(s.dir, identityFile), set.Mark)
+	return mark(s, filepath.Join(s.dir, identityFile), set.Mark)
 }
 
 func addMACs(ctx context.Context, s *database, set rowmac.Set) func(tx *sql.Tx) error {
@@ -156,7 +156,7 @@ func putAuthFacts(ctx context.Context, s *database, tx *sql.Tx) error {
 }
 
 func addTableMACs(ctx context.Context, s *database, tx *sql.Tx, t rowmac.Table) error {
-	rows, err := s.macRows(ctx, tx, t)
+	rows, err := macRows(ctx, s, tx, t)
 	if err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func addTableMACs(ctx context.Context, s *database, tx *sql.Tx, t rowmac.Table) 
 		if r.mac != "" { // older stores have no MACs: the record was removed
 			return notAuthentic(t, r.mac, r.values)
 		}
-		if err := s.putMAC(ctx, tx, t, r.values); err != nil {
+		if err := putMAC(ctx, s, tx, t, r.values); err != nil {
 			return err
 		}
 	}
@@ -177,7 +177,7 @@ type macRow struct {
 	values []string
 }
 
-func (s *database) macRows(ctx context.Context, tx *sql.Tx, t rowmac.Table) ([]macRow, error) {
+func macRows(ctx context.Context, s *database, tx *sql.Tx, t rowmac.Table) ([]macRow, error) {
 	return list(ctx, s, tx, func(row scanner) (r macRow, err error) {
 		r.values = make([]string, len(t.Columns()))
 		into := []any{&r.mac}
@@ -189,7 +189,7 @@ func (s *database) macRows(ctx context.Context, tx *sql.Tx, t rowmac.Table) ([]m
 }
 
 // putMAC writes the MAC of an existing row.
-func (s *database) putMAC(ctx context.Context, tx *sql.Tx, t rowmac.Table, values []string) error {
+func putMAC(ctx context.Context, s *database, tx *sql.Tx, t rowmac.Table, values []string) error {
 	where, args := make([]string, 0, len(t.Key)), []any{s.mac(t, values...)}
 	for i, column := range t.Key {
 		args = append(args, values[i])

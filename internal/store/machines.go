@@ -72,7 +72,7 @@ func (d metalDB) Wrap(err error, format string, args ...any) error {
 
 // undisturbed refuses the lease of a cluster while one of its machines has permission to reboot, because only one disruption at a time is allowed.
 // Granting that permission in turn checks the lease.
-func (s *database) undisturbed(ctx context.Context, tx *sql.Tx, cluster string, now time.Time) error {
+func undisturbed(ctx context.Context, s *database, tx *sql.Tx, cluster string, now time.Time) error {
 	type place struct {
 		group, holder, detail string
 		acquired              int64

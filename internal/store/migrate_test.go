@@ -23,7 +23,7 @@ func TestFactsOfOldStores(t *testing.T) {
 	testkit.Must(t, old.useSQLite())
 	testkit.Must(t, old.up(ctx, 0, 1))
 	unmarkedIdentity(t, dir)
-	testkit.Must(t, old.loadIdentity(ctx))
+	testkit.Must(t, loadIdentity(ctx, old))
 	facts := testkit.Value(json.Marshal(map[string]string{
 		"bootstrapped": "true", "cgroup-version": "2", "etcd-initial": "cp-1=u", "etcd-join/demo-cp-4": "cp-1=u,cp-4=v", "host/demo-a-1": "{}", "hostkeys/0b-1": "ssh-ed25519 AAAA\nssh-rsa BBBB",
 		"host-key/demo-a-1": "ssh-ed25519 CCCC", "fate/demo-a-2": "remove", "wireguard/gateway/demo-gw-1": "10.9.0.1", "wireguard/peer/a/b": "10.9.0.3",
@@ -61,7 +61,7 @@ func TestUnusableMachinesOfOldStores(t *testing.T) {
 	testkit.Must(t, old.useSQLite())
 	testkit.Must(t, old.up(ctx, 0, 9))
 	unmarkedIdentity(t, dir)
-	testkit.Must(t, old.loadIdentity(ctx))
+	testkit.Must(t, loadIdentity(ctx, old))
 	const disk = `"disks":"1 × 20 GB"`
 	for uuid, m := range map[string][3]string{
 		"unapproved": {"discovered", "pending", "{" + disk + "}"}, "maintenance": {"failed", "approved", `{"maintenance":"a fan is loud",` + disk + "}"},

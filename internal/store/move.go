@@ -35,23 +35,23 @@ func Move(ctx context.Context, from, to Location, replace bool) (done *Moved, er
 	}
 	done = &Moved{To: n.where}
 	_, err = s.inTx(ctx, s.db, func(old *sql.Tx) error {
-		if err := s.leave(ctx, old, n.where); err != nil {
+		if err := leave(ctx, s, old, n.where); err != nil {
 			return s.wrap(err, "move the store")
 		}
 		err := n.change(ctx, n.db, once, func(tx *sql.Tx) error {
-			if _, err := n.clear(ctx, tx, replace); err != nil {
+			if _, err := clear(ctx, n, tx, replace); err != nil {
 				return err
 			}
-			if err := n.fill(ctx, tx, old); err != nil {
+			if err := fill(ctx, n, tx, old); err != nil {
 				return err
 			}
-			done.Clusters, err = n.kept(ctx, tx)
+			done.Clusters, err = kept(ctx, n, tx)
 			return err
 		})
 		if err != nil {
 			return n.wrap(err, "move the store")
 		}
-		done.Aside, err = s.moveIdentity(filepath.Join(n.dir, identityFile))
+		done.Aside, err = moveIdentity(s, filepath.Join(n.dir, identityFile))
 		return err
 	})
 	if err != nil {
@@ -61,20 +61,20 @@ func Move(ctx context.Context, from, to Location, replace bool) (done *Moved, er
 }
 
 // leave blocks other writers until the transaction ends, and any use of the store afterwards.
-func (s *database) leave(ctx context.Context, tx *sql.Tx, to string) error {
+func leave(ctx context.Context, s *database, tx *sql.Tx, to string) error {
 	if do := s.d.SQL().Exclusive; do != "" {
 		if _, err := tx.ExecContext(ctx, do); err != nil {
 			return err
 		}
 	}
-	if err := s.still(ctx, tx); err != nil {
+	if err := still(ctx, s, tx); err != nil {
 		return err
 	}
 	return run(ctx, tx, "INSERT INTO store_facts (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value", movedFact, to)
 }
 
 // movedTo returns the location of the store that replaces this one; empty if none does.
-func (s *database) movedTo(ctx context.Context, q querier) (string, error) {
+func movedTo(ctx context.Context, s *database, q querier) (string, error) {
 	to, err := one(ctx, s, q, value[string], "SELECT value FROM store_facts WHERE name = $1", movedFact)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil
@@ -83,8 +83,8 @@ func (s *database) movedTo(ctx context.Context, q querier) (string, error) {
 }
 
 // used refuses a store that was moved away.
-func (s *database) used(ctx context.Context, q querier) error {
-	to, err := s.movedTo(ctx, q)
+func used(ctx context.Context, s *database, q querier) error {
+	to, err := movedTo(ctx, s, q)
 	if err != nil {
 		return s.wrap(err, "read the store")
 	}
@@ -96,8 +96,8 @@ func (s *database) used(ctx context.Context, q querier) error {
 }
 
 // moveIdentity is putIdentity for the store's own identity, whose protection it keeps.
-func (s *database) moveIdentity(path string) (aside string, err error) {
-	aside, err = s.putIdentity(path, s.identity)
+func moveIdentity(s *database, path string) (aside string, err error) {
+	aside, err = putIdentity(s, path, s.identity)
 	if err != nil || s.protection == (Protection{}) {
 		return aside, err
 	}

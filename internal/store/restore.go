@@ -53,18 +53,18 @@ func Restore(ctx context.Context, at Location, r io.Reader, k archive.Key, repla
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
-	if err := from.whole(ctx); err != nil {
+	if err := whole(ctx, from); err != nil {
 		return nil, err
 	}
-	if done, err = s.takeOver(ctx, from, replace); err != nil {
+	if done, err = takeOver(ctx, s, from, replace); err != nil {
 		return nil, s.wrap(err, "restore the store")
 	}
-	done.Aside, err = s.putIdentity(filepath.Join(s.dir, identityFile), from.identity)
+	done.Aside, err = putIdentity(s, filepath.Join(s.dir, identityFile), from.identity)
 	return done, err
 }
 
 // whole verifies every row that carries a MAC, and decrypts every secret.
-func (s *database) whole(ctx context.Context) error {
+func whole(ctx context.Context, s *database) error {
 	all, err := s.Clusters(ctx)
 	if err != nil {
 		return err
@@ -97,9 +97,9 @@ func allOpen(ctx context.Context, x Secrets) error {
 }
 
 // takeOver replaces the contents of s by those of from.
-func (s *database) takeOver(ctx context.Context, from *database, replace bool) (done *Restored, err error) {
+func takeOver(ctx context.Context, s *database, from *database, replace bool) (done *Restored, err error) {
 	done = &Restored{}
-	err = from.reading(ctx, func(old *sql.Tx) error {
+	err = reading(ctx, from, func(old *sql.Tx) error {
 		text, err := one(ctx, from, old, value[string], "SELECT value FROM store_facts WHERE name = $1", copiedFact)
 		if err != nil {
 			return err
@@ -108,7 +108,7 @@ func (s *database) takeOver(ctx context.Context, from *database, replace bool) (
 			return err
 		}
 		return s.change(ctx, s.db, once, func(tx *sql.Tx) error {
-			before, err := s.clear(ctx, tx, replace)
+			before, err := clear(ctx, s, tx, replace)
 			if err != nil {
 				return err
 			}
@@ -116,10 +116,10 @@ func (s *database) takeOver(ctx context.Context, from *database, replace bool) (
 			if err != nil {
 				return err
 			}
-			if err := errors.Join(s.fill(ctx, tx, old), from.revokeAgain(ctx, tx, revoked), endJobs(ctx, from, tx)); err != nil {
+			if err := errors.Join(fill(ctx, s, tx, old), from.revokeAgain(ctx, tx, revoked), endJobs(ctx, from, tx)); err != nil {
 				return err
 			}
-			if done.Clusters, err = s.kept(ctx, tx); err != nil {
+			if done.Clusters, err = kept(ctx, s, tx); err != nil {
 				return err
 			}
 			done.Newer = newer(before, done.Clusters)
@@ -130,25 +130,25 @@ func (s *database) takeOver(ctx context.Context, from *database, replace bool) (
 }
 
 // clear checks that everything in s may be overwritten, and returns the clusters in it.
-func (s *database) clear(ctx context.Context, tx *sql.Tx, replace bool) ([]Kept, error) {
+func clear(ctx context.Context, s *database, tx *sql.Tx, replace bool) ([]Kept, error) {
 	if do := s.d.SQL().Exclusive; do != "" {
 		if _, err := tx.ExecContext(ctx, do); err != nil {
 			return nil, err
 		}
 	}
-	moved, err := s.movedTo(ctx, tx)
+	moved, err := movedTo(ctx, s, tx)
 	if err != nil {
 		return nil, err
 	}
 	if moved == "" && !replace { // a store that was moved away lives elsewhere
-		if err := s.vacant(ctx, tx); err != nil {
+		if err := vacant(ctx, s, tx); err != nil {
 			return nil, err
 		}
 	}
-	if err := s.still(ctx, tx); err != nil {
+	if err := still(ctx, s, tx); err != nil {
 		return nil, err
 	}
-	return s.kept(ctx, tx)
+	return kept(ctx, s, tx)
 }
 
 // newer returns the previous records of clusters that are now older or missing.
@@ -179,8 +179,8 @@ func markRestored(ctx context.Context, s *database, tx *sql.Tx, made string) err
 }
 
 // putIdentity makes an identity that of a store. A different one that is there is kept beside it.
-func (s *database) putIdentity(path string, id *age.X25519Identity) (aside string, err error) {
-	old, _, err := s.readIdentity(path)
+func putIdentity(s *database, path string, id *age.X25519Identity) (aside string, err error) {
+	old, _, err := readIdentity(s, path)
 	if err == nil && old.ID.String() == id.String() {
 		return "", nil
 	}

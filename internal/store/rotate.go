@@ -74,11 +74,11 @@ func Rotate(ctx context.Context, at Location) (done *Rotated, err error) {
 	}
 	at.reached("written")
 	done = &Rotated{Recipient: id.Recipient().String()}
-	if err := s.renew(ctx, id, done); err != nil {
+	if err := renew(ctx, s, id, done); err != nil {
 		return nil, err
 	}
 	at.reached("committed")
-	done.Aside, err = s.finishRenewal(path, at)
+	done.Aside, err = finishRenewal(s, path, at)
 	return done, err
 }
 
@@ -93,7 +93,7 @@ func (l Location) reached(step string) {
 }
 
 // renew re-encrypts everything to a new identity.
-func (s *database) renew(ctx context.Context, id *age.X25519Identity, done *Rotated) error {
+func renew(ctx context.Context, s *database, id *age.X25519Identity, done *Rotated) error {
 	to := &database{d: s.d}
 	to.setIdentity(id)
 	err := s.change(ctx, s.db, once, func(tx *sql.Tx) error {
@@ -105,12 +105,12 @@ func (s *database) renew(ctx context.Context, id *age.X25519Identity, done *Rota
 				return err
 			}
 		}
-		if err := s.unleased(ctx, tx); err != nil {
+		if err := unleased(ctx, s, tx); err != nil {
 			return err
 		}
 		*done = Rotated{Recipient: done.Recipient}
 		for _, t := range rowmac.Tables() {
-			rows, err := s.macRows(ctx, tx, t)
+			rows, err := macRows(ctx, s, tx, t)
 			if err != nil {
 				return err
 			}
@@ -120,19 +120,19 @@ func (s *database) renew(ctx context.Context, id *age.X25519Identity, done *Rota
 				}
 			}
 		}
-		if err := s.renewClusters(ctx, tx, to, done); err != nil {
+		if err := renewClusters(ctx, s, tx, to, done); err != nil {
 			return err
 		}
-		if err := s.renewServerSecrets(ctx, tx, to, done); err != nil {
+		if err := renewServerSecrets(ctx, s, tx, to, done); err != nil {
 			return err
 		}
 		for _, t := range rowmac.Tables() {
-			rows, err := s.macRows(ctx, tx, t)
+			rows, err := macRows(ctx, s, tx, t)
 			if err != nil {
 				return err
 			}
 			for _, r := range rows {
-				if err := to.putMAC(ctx, tx, t, r.values); err != nil {
+				if err := putMAC(ctx, to, tx, t, r.values); err != nil {
 					return err
 				}
 			}
@@ -144,7 +144,7 @@ func (s *database) renew(ctx context.Context, id *age.X25519Identity, done *Rota
 }
 
 // unleased returns fail.Conflict while any lease is held.
-func (s *database) unleased(ctx context.Context, tx *sql.Tx) error {
+func unleased(ctx context.Context, s *database, tx *sql.Tx) error {
 	now, err := s.now(ctx, tx)
 	if err != nil {
 		return err
@@ -162,12 +162,12 @@ func (s *database) unleased(ctx context.Context, tx *sql.Tx) error {
 }
 
 // renewClusters gives each cluster a new key, and re-encrypts its secrets.
-func (s *database) renewClusters(ctx context.Context, tx *sql.Tx, to *database, done *Rotated) error {
-	keys, err := s.macRows(ctx, tx, rowmac.ClusterKeys)
+func renewClusters(ctx context.Context, s *database, tx *sql.Tx, to *database, done *Rotated) error {
+	keys, err := macRows(ctx, s, tx, rowmac.ClusterKeys)
 	if err != nil {
 		return err
 	}
-	secretRows, err := s.macRows(ctx, tx, rowmac.Secrets)
+	secretRows, err := macRows(ctx, s, tx, rowmac.Secrets)
 	if err != nil {
 		return err
 	}
@@ -213,8 +213,8 @@ func (s *database) renewClusters(ctx context.Context, tx *sql.Tx, to *database, 
 }
 
 // renewServerSecrets encrypts the server's secrets to the new identity, the former identity among them.
-func (s *database) renewServerSecrets(ctx context.Context, tx *sql.Tx, to *database, done *Rotated) error {
-	rows, err := s.macRows(ctx, tx, rowmac.ServerSecrets)
+func renewServerSecrets(ctx context.Context, s *database, tx *sql.Tx, to *database, done *Rotated) error {
+	rows, err := macRows(ctx, s, tx, rowmac.ServerSecrets)
 	if err != nil {
 		return err
 	}
@@ -248,7 +248,7 @@ func (s *database) renewServerSecrets(ctx context.Context, tx *sql.Tx, to *datab
 }
 
 // finishRenewal renames the new identity's file, after the store's transaction.
-func (s *database) finishRenewal(path string, at Location) (aside string, err error) {
+func finishRenewal(s *database, path string, at Location) (aside string, err error) {
 	aside = path + ".before-" + time.Now().UTC().Format("20060102-150405.000")
 	if err = os.Link(path, aside); errors.Is(err, fs.ErrNotExist) {
 		aside, err = "", nil
@@ -267,7 +267,7 @@ func (s *database) finishRenewal(path string, at Location) (aside string, err er
 }
 
 // resumeRenewal finishes a rotation that was killed after its transaction, and reports whether it did. known is the store's recipient.
-func (s *database) resumeRenewal(ctx context.Context, path, known string) (bool, error) {
+func resumeRenewal(ctx context.Context, s *database, path, known string) (bool, error) {
 	if known == "" {
 		return false, nil
 	}
@@ -289,12 +289,12 @@ func (s *database) resumeRenewal(ctx context.Context, path, known string) (bool,
 	if _, err := os.Stat(path + nextSuffix); errors.Is(err, fs.ErrNotExist) { // another process was faster
 		return true, nil
 	}
-	_, err = s.finishRenewal(path, Location{})
+	_, err = finishRenewal(s, path, Location{})
 	return err == nil, err
 }
 
 // formerNote returns the time of an identity's replacement, or "" if it is not a former identity of the store.
-func (s *database) formerNote(ctx context.Context, recipient string) (string, error) {
+func formerNote(ctx context.Context, s *database, recipient string) (string, error) {
 	at, err := one(ctx, s, s.db, value[string], "SELECT value FROM store_facts WHERE name = $1", formerPrefix+recipient)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil
@@ -303,7 +303,7 @@ func (s *database) formerNote(ctx context.Context, recipient string) (string, er
 }
 
 // loadFormer reads the store's former identities.
-func (s *database) loadFormer(ctx context.Context) error {
+func loadFormer(ctx context.Context, s *database) error {
 	raw, err := s.ServerSecrets().Get(ctx, formerIdentites)
 	if fail.KindOf(err) == fail.NotFound {
 		return nil

@@ -72,7 +72,7 @@ type Duty struct {
 // BeatServer implements Servers.
 func (s *database) BeatServer(ctx context.Context, i ServerInfo, ttl time.Duration) error {
 	err := s.change(ctx, s.log, twice, func(tx *sql.Tx) error {
-		if err := s.used(ctx, tx); err != nil {
+		if err := used(ctx, s, tx); err != nil {
 			return err
 		}
 		if err := s.current(ctx, tx); err != nil {

@@ -108,16 +108,16 @@ func (s *database) openOrMake(ctx context.Context, url string) error {
 	if err := s.openBare(ctx, url); err != nil {
 		return err
 	}
-	if err := s.used(ctx, s.db); err != nil {
+	if err := used(ctx, s, s.db); err != nil {
 		return err
 	}
-	if err := s.loadIdentity(ctx); err != nil {
+	if err := loadIdentity(ctx, s); err != nil {
 		return err
 	}
-	if err := s.authenticate(ctx); err != nil {
+	if err := authenticate(ctx, s); err != nil {
 		return err
 	}
-	return s.loadFormer(ctx)
+	return loadFormer(ctx, s)
 }
 
 // emptied refuses an empty or missing file beside an identity, before SQLite takes it for a new database and deletes its write-ahead log. A first start that

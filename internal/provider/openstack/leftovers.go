@@ -44,7 +44,7 @@ func (p *Provider) Leftovers(ctx context.Context) (provider.Leftovers, error) {
 	}
 	for _, v := range all {
 		left := leftVolume(v)
-		if left.Stranger, err = p.stranger(ctx, v); err != nil {
+		if left.Stranger, err = stranger(ctx, p, v); err != nil {
 			return out, err
 		}
 		out.Volumes = append(out.Volumes, left)
@@ -61,9 +61,9 @@ func (p *Provider) Leftovers(ctx context.Context) (provider.Leftovers, error) {
 		return out, cloud.Wrap(err, "list the load balancers of Services")
 	}
 	for _, b := range bs {
-		if services := p.servicesOf(b); len(services) > 0 && b.ProvisioningStatus != balancer.Deleted {
+		if services := servicesOf(p, b); len(services) > 0 && b.ProvisioningStatus != balancer.Deleted {
 			out.LoadBalancers = append(out.LoadBalancers, provider.LeftBalancer{
-				ID: b.ID, Name: b.Name, State: b.ProvisioningStatus, Address: b.VipAddress, Services: services, Shared: p.isShared(b), Port: b.VipPortID,
+				ID: b.ID, Name: b.Name, State: b.ProvisioningStatus, Address: b.VipAddress, Services: services, Shared: isShared(p, b), Port: b.VipPortID,
 			})
 		}
 	}
@@ -89,7 +89,7 @@ func (p *Provider) Volumes(ctx context.Context, ids []string) ([]provider.LeftVo
 		}
 		found := leftVolume(v)
 		found.Own = own
-		if found.Stranger, err = p.stranger(ctx, v); err != nil {
+		if found.Stranger, err = stranger(ctx, p, v); err != nil {
 			return nil, err
 		}
 		out = append(out, found)
@@ -98,7 +98,7 @@ func (p *Provider) Volumes(ctx context.Context, ids []string) ([]provider.LeftVo
 }
 
 // servicesOf returns the cluster's Services that use a load balancer, read from its name or, if several Services share it, from its tags.
-func (p *Provider) servicesOf(b loadbalancers.LoadBalancer) []string {
+func servicesOf(p *Provider, b loadbalancers.LoadBalancer) []string {
 	var out []string
 	for _, s := range append([]string{b.Name}, b.Tags...) {
 		if service, ok := strings.CutPrefix(s, servicePrefix(p.n)); ok {
@@ -109,7 +109,7 @@ func (p *Provider) servicesOf(b loadbalancers.LoadBalancer) []string {
 }
 
 // isShared reports whether a load balancer of the cluster's Services was made by, or also serves, another owner.
-func (p *Provider) isShared(b loadbalancers.LoadBalancer) bool {
+func isShared(p *Provider, b loadbalancers.LoadBalancer) bool {
 	own := servicePrefix(p.n)
 	return !strings.HasPrefix(b.Name, own) || slices.ContainsFunc(b.Tags, func(t string) bool {
 		return strings.HasPrefix(t, "kube_service_") && !strings.HasPrefix(t, own)
@@ -118,7 +118,7 @@ func (p *Provider) isShared(b loadbalancers.LoadBalancer) bool {
 
 // stranger returns the ID of a server outside the cluster that has a volume attached; empty if there is none. The cluster's own servers release
 // volumes when they are deleted, and a deleted server holds none.
-func (p *Provider) stranger(ctx context.Context, v volumes.Volume) (string, error) {
+func stranger(ctx context.Context, p *Provider, v volumes.Volume) (string, error) {
 	c, err := p.cloud(ctx)
 	if err != nil {
 		return "", err
@@ -183,7 +183,7 @@ func (p *Provider) FreeLeftovers(seen provider.Leftovers, keepVolumes bool) *pla
 			if n < fewest {
 				fewest, limit = n, time.Now().Add(p.opts.Timeouts.Delete)
 			}
-			refused, err := p.freeRound(ctx, left, progress)
+			refused, err := freeRound(ctx, p, left, progress)
 			if err != nil {
 				return err
 			}
@@ -216,7 +216,7 @@ func stillLeft(left provider.Leftovers, refused error) error {
 
 // freeRound asks the cloud to delete everything in left, except load balancers that are being changed or deleted, and volumes that are being
 // deleted. refused is the last refusal for a resource that is still in use.
-func (p *Provider) freeRound(ctx context.Context, left provider.Leftovers, progress plan.Progress) (refused, err error) {
+func freeRound(ctx context.Context, p *Provider, left provider.Leftovers, progress plan.Progress) (refused, err error) {
 	c, err := p.cloud(ctx)
 	if err != nil {
 		return nil, err
@@ -238,7 +238,7 @@ func (p *Provider) freeRound(ctx context.Context, left provider.Leftovers, progr
 		}
 		lb, err := c.LoadBalancer()
 		if err == nil {
-			err = p.freeAddresses(ctx, b)
+			err = freeAddresses(ctx, p, b)
 		}
 		if err != nil {
 			return refused, err
@@ -261,7 +261,7 @@ func (p *Provider) freeRound(ctx context.Context, left provider.Leftovers, progr
 
 // freeAddresses releases the floating IPs that the cluster's controller made for a Service's load balancer, before the load balancer goes, so
 // that they can still be found after a crash. Their description identifies them; a floating IP that a user assigned to a Service stays.
-func (p *Provider) freeAddresses(ctx context.Context, b provider.LeftBalancer) error {
+func freeAddresses(ctx context.Context, p *Provider, b provider.LeftBalancer) error {
 	c, err := p.network(ctx)
 	if err != nil {
 		return err

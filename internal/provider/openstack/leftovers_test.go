@@ -181,12 +181,12 @@ func TestServicesOfALoadBalancer(t *testing.T) {
 		"kube_service_t4-0000abcd_shop_web": "shop/web", "kube_service_t4-0000abcd0_shop_web": "", "kube_service_t4_0000abcd_web": "",
 		"t4-0000abcd.api": "", "my kube_service_t4-0000abcd_shop_web": "",
 	} {
-		if got := p.servicesOf(loadbalancers.LoadBalancer{Name: name}); strings.Join(got, " ") != want {
+		if got := servicesOf(p, loadbalancers.LoadBalancer{Name: name}); strings.Join(got, " ") != want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
 	shared := loadbalancers.LoadBalancer{Name: "shared", Tags: []string{"kube_service_t4-0000abcd_shop_web", "kube_service_t4-0000abcd_shop_api"}}
-	if got := p.servicesOf(shared); strings.Join(got, " ") != "shop/web shop/api" {
+	if got := servicesOf(p, shared); strings.Join(got, " ") != "shop/web shop/api" {
 		t.Errorf("a shared load balancer: %v", got)
 	}
 }

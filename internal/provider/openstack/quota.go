@@ -22,19 +22,19 @@ type size struct {
 
 // demand counts what an apply would create: the wanted resources that the last observation does not show. sizes maps the flavor names in the
 // document to their sizes; subnet is the CIDR of the machines' network.
-func (p *Provider) demand(want provider.Wanted, sizes map[string]size, subnet string) quota.Demand {
+func demand(p *Provider, want provider.Wanted, sizes map[string]size, subnet string) quota.Demand {
 	d := quota.Demand{}
-	p.needMachines(d, want, sizes)
-	p.needNetwork(d)
-	p.needGroups(d, subnet)
-	p.needFront(d, want, subnet)
+	needMachines(p, d, want, sizes)
+	needNetwork(p, d)
+	needGroups(p, d, subnet)
+	needFront(p, d, want, subnet)
 	if p.opts.PublicKey != "" && len(p.known.keypairs.All()) == 0 {
 		d[quota.Keypairs]++
 	}
 	return d
 }
 
-func (p *Provider) needMachines(d quota.Demand, want provider.Wanted, sizes map[string]size) {
+func needMachines(p *Provider, d quota.Demand, want provider.Wanted, sizes map[string]size) {
 	groups, needed := map[string]int{}, map[string]bool{}
 	for _, m := range want.Machines {
 		s := p.shape(m.Role, m.Pool)
@@ -65,7 +65,7 @@ func (p *Provider) needMachines(d quota.Demand, want provider.Wanted, sizes map[
 	}
 }
 
-func (p *Provider) needNetwork(d quota.Demand) {
+func needNetwork(p *Provider, d quota.Demand) {
 	if p.spec().Network.Existing != "" {
 		return
 	}
@@ -83,7 +83,7 @@ func (p *Provider) needNetwork(d quota.Demand) {
 }
 
 // needGroups counts rules as Neutron does, including the initial rules of a new group.
-func (p *Provider) needGroups(d quota.Demand, subnet string) {
+func needGroups(p *Provider, d quota.Demand, subnet string) {
 	a := firewall.AccessOf(p.opts.Cluster, subnet)
 	for _, r := range a.Roles {
 		if _, ok := p.groupFor(r); !ok {
@@ -97,7 +97,7 @@ func (p *Provider) needGroups(d quota.Demand, subnet string) {
 }
 
 // needFront counts the carrier of the API's address: a load balancer, or the port that gateways share; and its floating IP.
-func (p *Provider) needFront(d quota.Demand, want provider.Wanted, subnet string) {
+func needFront(p *Provider, d quota.Demand, want provider.Wanted, subnet string) {
 	switch o := p.octavia(); {
 	case o != nil:
 		p.balancer.Need(d, want, subnet)
@@ -131,7 +131,7 @@ func (f preflight) quotas(ctx context.Context) error {
 			return err
 		}
 	}
-	d := f.demand(f.want, sizes, f.cidr())
+	d := demand(f.Provider, f.want, sizes, f.cidr())
 	have, err := f.allowances(ctx)
 	if err != nil {
 		return err

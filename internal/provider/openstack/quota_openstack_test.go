@@ -172,7 +172,7 @@ func TestQuotas(t *testing.T) {
 	check := preflight{Provider: p, c: me, me: who, want: wanted(doc), found: &findings{}}
 	small, err := p.flavor(ctx, "v1.small")
 	testkit.Must(t, err)
-	need := p.demand(check.want, map[string]size{"v1.small": {vcpus: small.VCPUs, ramMiB: small.RAM}}, "10.81.0.0/24")
+	need := demand(p, check.want, map[string]size{"v1.small": {vcpus: small.VCPUs, ramMiB: small.RAM}}, "10.81.0.0/24")
 	have, err := check.allowances(ctx)
 	testkit.Must(t, err)
 	enough := map[quota.Resource]int{}

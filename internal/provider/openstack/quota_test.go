@@ -54,7 +54,7 @@ func TestVolumeDemand(t *testing.T) {
 // TestDemand counts by hand what a cluster of one load balancer, three control-plane machines and two workers needs.
 func TestDemand(t *testing.T) {
 	p, want := frontProvider(t, octaviaDocument)
-	d := p.demand(want, map[string]size{"m1.medium": {vcpus: 2, ramMiB: 4096}}, "10.87.0.0/24")
+	d := demand(p, want, map[string]size{"m1.medium": {vcpus: 2, ramMiB: 4096}}, "10.87.0.0/24")
 	rules := 0
 	a := firewall.AccessOf(p.opts.Cluster, "10.87.0.0/24")
 	for _, r := range a.Roles {
@@ -79,7 +79,7 @@ func TestDemand(t *testing.T) {
 
 func TestDemandOfGateways(t *testing.T) {
 	p, want := frontProvider(t, strings.Replace(octaviaDocument, octaviaEndpoint, "endpoint: {kind: gateways, gateways: {replicas: 2}}", 1))
-	d := p.demand(want, nil, "10.87.0.0/24")
+	d := demand(p, want, nil, "10.87.0.0/24")
 	for r, n := range (quota.Demand{
 		quota.Servers: 7, quota.Ports: 7 + 1 + 1, quota.FloatingIPs: 3 + 2 + 1, quota.SecurityGroups: 3, quota.LoadBalancers: 0, quota.ServerGroups: 3,
 	}) {
