@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Field describes one key of the document by its struct tags. Decoding, defaults, limits, suggestions and the reference all read the tags through it,
@@ -25,8 +26,21 @@ type Field struct {
 	MaxLength int    // in characters; 0: no limit
 }
 
-// FieldsOf lists the keys of a struct type in the document's order.
+// fieldsOf are the results of FieldsOf, by type: a document has the same few types in each item of its lists.
+var fieldsOf sync.Map
+
+// FieldsOf lists the keys of a struct type in the document's order. The caller does not change the list.
 func FieldsOf(t reflect.Type) []Field {
+	if fs, ok := fieldsOf.Load(t); ok {
+		return fs.([]Field) //nolint:errcheck // nothing else is stored
+	}
+	fs := readFields(t)
+	fieldsOf.Store(t, fs)
+	return fs
+}
+
+// readFields reads the tags of a struct type.
+func readFields(t reflect.Type) []Field {
 	fs := make([]Field, 0, t.NumField())
 	for i := range t.NumField() {
 		sf := t.Field(i)

@@ -19,8 +19,22 @@ var changeRules = func() change.Rules {
 	r := change.Fields()
 	addComponents(r)
 	addIdentity(r)
+	addFree(r, "spec.addons[]", reflect.TypeFor[Addon]())
+	for _, path := range []string{"spec.machines", "spec.controlPlane.machines", "spec.endpoint.gateways.machines", "spec.workers[].machines"} {
+		addFree(r, path, reflect.TypeFor[MachineSettings]())
+	}
 	return r
 }()
+
+// addFree lets fields below a path change freely, but for those that have a rule already: a field of an addon or of machines' settings that says nothing else needs none.
+func addFree(r change.Rules, path string, t reflect.Type) {
+	strict.Walk(t, path, func(path string, parent reflect.Type, f strict.Field) {
+		key := ruleKey(path, f)
+		if _, known := r[key]; !known && ruled(f) {
+			r[key] = change.Rule{Class: change.Free}
+		}
+	})
+}
 
 // Change is one field that differs between two documents.
 type Change struct {

@@ -46,42 +46,38 @@ func (c *Cluster) SettingsOf(role, pool string) MachineSettings {
 	return all.with(MachineSettings{})
 }
 
-// with returns s overridden by the more specific settings o.
+// with returns s overridden by the more specific settings o: lists and mappings are joined, of all others the one of o counts if it is given.
 func (s MachineSettings) with(o MachineSettings) MachineSettings {
+	all := overlay(s, o)
 	if len(s.Sysctls)+len(o.Sysctls) > 0 {
-		mine := map[string]string{}
-		for key, value := range s.Sysctls {
-			mine[items.SysctlName(key)] = value
+		all.Sysctls = map[string]string{}
+		for _, from := range []map[string]string{s.Sysctls, o.Sysctls} {
+			for key, value := range from {
+				all.Sysctls[items.SysctlName(key)] = value
+			}
 		}
-		for key, value := range o.Sysctls {
-			mine[items.SysctlName(key)] = value
-		}
-		s.Sysctls = mine
 	}
-	s.Modules = union(s.Modules, o.Modules)
-	s.KernelArguments = overArguments(s.KernelArguments, o.KernelArguments)
-	s.Packages = union(s.Packages, o.Packages)
-	s.TrustedCAs = union(s.TrustedCAs, o.TrustedCAs)
-	s.Files = over(s.Files, o.Files, func(f MachineFile) string { return f.Path })
-	s.Units = over(s.Units, o.Units, func(u MachineUnit) string { return u.Name })
-	s.Repositories = over(s.Repositories, o.Repositories, func(r PackageRepository) string { return r.Name })
-	if len(o.NTP.Servers) > 0 {
-		s.NTP = o.NTP
+	all.Modules = union(s.Modules, o.Modules)
+	all.KernelArguments = overArguments(s.KernelArguments, o.KernelArguments)
+	all.Packages = union(s.Packages, o.Packages)
+	all.TrustedCAs = union(s.TrustedCAs, o.TrustedCAs)
+	all.Files = over(s.Files, o.Files, func(f MachineFile) string { return f.Path })
+	all.Units = over(s.Units, o.Units, func(u MachineUnit) string { return u.Name })
+	all.Repositories = over(s.Repositories, o.Repositories, func(r PackageRepository) string { return r.Name })
+	if len(o.NTP.Servers) == 0 {
+		all.NTP = s.NTP
 	}
-	if len(o.DNS.Servers) > 0 {
-		s.DNS = o.DNS
-	}
-	if o.TimeZone != "" {
-		s.TimeZone = o.TimeZone
+	if len(o.DNS.Servers) == 0 {
+		all.DNS = s.DNS
 	}
 	name := func(h Hook) string { return h.Name }
 	h, n := s.Hooks, o.Hooks
-	s.Hooks = Hooks{
+	all.Hooks = Hooks{
 		BeforeInstall: over(h.BeforeInstall, n.BeforeInstall, name), AfterInstall: over(h.AfterInstall, n.AfterInstall, name),
 		BeforeUpgrade: over(h.BeforeUpgrade, n.BeforeUpgrade, name), AfterUpgrade: over(h.AfterUpgrade, n.AfterUpgrade, name),
 		BeforeReset: over(h.BeforeReset, n.BeforeReset, name), AfterReset: over(h.AfterReset, n.AfterReset, name),
 	}
-	return s
+	return all
 }
 
 // union returns a followed by the items of b that a lacks.

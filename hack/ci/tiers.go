@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/bundle/catalogue"
 	"github.com/naupegos/naupegos/internal/release"
 )
 
@@ -35,6 +36,16 @@ type tier struct {
 
 var withOpenStack, former, earlier = "bundle-" + release.Default + "+openstack", "bundle-" + release.Former(1), "bundle-" + release.Former(2)
 
+// allAddons lists the addons of a bundle that documents may list, as the names of bundles have them.
+func allAddons() string {
+	all := []string{"local-path"}
+	for _, s := range catalogue.Sets() {
+		all = append(all, s.Name)
+	}
+	slices.Sort(all)
+	return strings.Join(all, ",")
+}
+
 // tiers is the table, in the order of the runs. A test belongs to the first tier that can run it.
 var tiers = []tier{
 	{name: "static", command: "hack/static", budget: 2 * time.Minute},
@@ -54,7 +65,7 @@ var tiers = []tier{
 	{name: "clouds", tags: "e2e", only: `^test/e2e TestOpenStack`, bed: true, needs: withOpenStack + " " + former + "+openstack", full: true, limit: 3 * time.Hour},
 	{name: "rack", tags: "e2e", only: `^test/e2e Test(Install|Metal|Discovery)`, needs: "bundle", full: true, limit: 4 * time.Hour},
 	{name: "clusters", tags: "e2e", needs: "bundle " + former + " " + withOpenStack +
-		" bundle-" + release.Default + "+cert-manager,descheduler,external-dns,kube-state-metrics,local-path,metallb,metrics-server,node-exporter,node-local-dns,node-problem-detector,opentelemetry-collector,prometheus,snapshot-controller,traefik", full: true, limit: 4 * time.Hour},
+		" bundle-" + release.Default + "+" + allAddons(), full: true, limit: 4 * time.Hour},
 	{name: "images", tags: "image", needs: "setup-test-image bundle", full: true, limit: 2 * time.Hour},
 	{name: "own-image", tags: "e2e,image", bed: true, needs: "setup-test-image " + withOpenStack, full: true, limit: 2 * time.Hour},
 }

@@ -2,6 +2,9 @@ package validation
 
 import (
 	"fmt"
+	"reflect"
+	"slices"
+	"strings"
 
 	"github.com/naupegos/naupegos/api/strict"
 	"github.com/naupegos/naupegos/api/v1alpha1"
@@ -20,24 +23,7 @@ func checkAddons(c *v1alpha1.Cluster, r *findings) {
 			continue
 		}
 		seen[a.Name] = i
-		for _, s := range []struct {
-			key, of string
-			given   bool
-		}{
-			{"metricsServer", v1alpha1.AddonMetricsServer, a.MetricsServer != nil}, {"localPath", v1alpha1.AddonLocalPath, a.LocalPath != nil}, {"nodeExporter", v1alpha1.AddonNodeExporter, a.NodeExporter != nil},
-			{"metallb", v1alpha1.AddonMetalLB, a.MetalLB != nil}, {"snapshotController", v1alpha1.AddonSnapshots, a.SnapshotController != nil}, {"certManager", v1alpha1.AddonCertManager, a.CertManager != nil},
-			{"externalDNS", v1alpha1.AddonExternalDNS, a.ExternalDNS != nil}, {"prometheus", v1alpha1.AddonPrometheus, a.Prometheus != nil},
-			{"descheduler", v1alpha1.AddonDescheduler, a.Descheduler != nil},
-			{"nodeProblemDetector", v1alpha1.AddonNodeProblems, a.NodeProblemDetector != nil}, {"traefik", v1alpha1.AddonTraefik, a.Traefik != nil},
-			{"nodeLocalDNS", v1alpha1.AddonNodeLocalDNS, a.NodeLocalDNS != nil}, {"opentelemetryCollector", v1alpha1.AddonCollector, a.OpenTelemetryCollector != nil},
-		} {
-			if s.given && s.of != a.Name {
-				r.Add(field+"."+s.key, "belongs to addon "+s.of, "remove it, or list that addon", field+".name")
-			}
-		}
-		if m := a.MetricsServer; m != nil {
-			m.Check(r, field+".metricsServer")
-		}
+		checkSettings(r, field, a)
 		if l := a.LocalPath; l != nil {
 			l.Check(r, field+".localPath", c.Spec.Provider.OpenStack != nil)
 		}
@@ -50,31 +36,59 @@ func checkAddons(c *v1alpha1.Cluster, r *findings) {
 		if t := a.Traefik; t != nil && a.Name == v1alpha1.AddonTraefik {
 			checkTraefik(t, r, c, field+".traefik")
 		}
-		if m := a.CertManager; m != nil {
-			m.Check(r, field+".certManager")
-		}
 		if p := a.Prometheus; p != nil {
 			p.Check(r, field+".prometheus", checkWebAddress)
 		}
 		if n := a.NodeProblemDetector; n != nil {
 			r.Choices(field+".nodeProblemDetector.monitors", "a monitor", n.Monitors, v1alpha1.NodeMonitors)
 		}
-		if d := a.Descheduler; d != nil {
-			d.Check(r, field+".descheduler")
-		}
 		if a.Name == v1alpha1.AddonCollector {
 			a.OpenTelemetryCollector.Check(r, field, telemetry.Checks{Web: checkWebAddress, Authorities: checkAuthorities})
 		}
-		if n := a.NodeLocalDNS; n != nil && a.Name == v1alpha1.AddonNodeLocalDNS {
-			n.Check(r, field+".nodeLocalDNS")
-			if c.Spec.Kubernetes.CNI == v1alpha1.CNINone {
-				r.Add(field+".name", "node-local-dns works with the pod network flannel alone: others may lead queries past it", "remove it", "spec.kubernetes.cni")
-			}
+		if a.Name == v1alpha1.AddonNodeLocalDNS && c.Spec.Kubernetes.CNI == v1alpha1.CNINone {
+			r.Add(field+".name", "node-local-dns works with the pod network flannel alone: others may lead queries past it", "remove it", "spec.kubernetes.cni")
 		}
 		if n := a.NodeExporter; n != nil {
 			machinePorts(c).Claim(r, field+".nodeExporter.port", "tcp", n.Port, v1alpha1.AddonNodeExporter, "take another, such as 9100")
 		}
 	}
+}
+
+// checkSettings requires that settings belong to the listed addon, and lets those check themselves that need nothing else of the document. The key of an addon's settings is
+// its name without dashes, in any case.
+func checkSettings(r *findings, field string, a v1alpha1.Addon) {
+	v := reflect.ValueOf(a)
+	for _, f := range strict.FieldsOf(v.Type()) {
+		settings := v.Field(f.Index)
+		if settings.Kind() != reflect.Pointer || settings.IsNil() {
+			continue
+		}
+		at := field + "." + f.Key
+		if !belongs(f.Key, a.Name) {
+			r.Add(at, "belongs to addon "+ownerOf(f.Key), "remove it, or list that addon", field+".name")
+			continue
+		}
+		if own, ok := settings.Interface().(interface {
+			Check(r *strict.Findings, field string)
+		}); ok {
+			own.Check(r, at)
+		}
+	}
+}
+
+// belongs reports whether a key is that of the settings of an addon.
+func belongs(key, addon string) bool {
+	return strings.EqualFold(key, strings.ReplaceAll(addon, "-", ""))
+}
+
+// ownerOf returns the addon whose settings have this key.
+func ownerOf(key string) string {
+	for _, f := range strict.FieldsOf(reflect.TypeFor[v1alpha1.Addon]()) {
+		if i := slices.IndexFunc(f.Enum, func(name string) bool { return belongs(key, name) }); i >= 0 {
+			return f.Enum[i]
+		}
+	}
+	return key
 }
 
 // machinePorts returns the ports on which the machines' programs listen, including addons with fixed ports.

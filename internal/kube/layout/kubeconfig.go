@@ -1,11 +1,12 @@
 package layout
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"time"
 
-	"sigs.k8s.io/yaml"
+	goyaml "sigs.k8s.io/yaml/goyaml.v2"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/pki"
@@ -110,15 +111,38 @@ func marshal(v any) ([]byte, error) {
 		return nil, fail.Wrap(fail.Internal, err, "render YAML")
 	}
 	var m map[string]any
-	if err := json.Unmarshal(data, &m); err != nil {
+	numbers := json.NewDecoder(bytes.NewReader(data))
+	numbers.UseNumber()
+	if err := numbers.Decode(&m); err != nil {
 		return nil, fail.Wrap(fail.Internal, err, "render YAML")
 	}
 	if status, ok := m["status"].(map[string]any); ok && len(status) == 0 {
 		delete(m, "status")
 	}
-	out, err := yaml.Marshal(m)
+	out, err := goyaml.Marshal(plainNumbers(m)) // as yaml.Marshal, which would write and read JSON once more; each machine's configuration has several of these
 	if err != nil {
 		return nil, fail.Wrap(fail.Internal, err, "render YAML")
 	}
 	return out, nil
+}
+
+// plainNumbers replaces the numbers of JSON in v by integers where they are some.
+func plainNumbers(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for key, item := range v {
+			v[key] = plainNumbers(item)
+		}
+	case []any:
+		for i, item := range v {
+			v[i] = plainNumbers(item)
+		}
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return n
+		}
+		n, _ := v.Float64() // a number of JSON is one
+		return n
+	}
+	return v
 }

@@ -6,6 +6,7 @@ package hosts
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,6 +29,7 @@ type Provider struct {
 	memory Memory
 	logins *logins
 	named  func() map[string]v1alpha1.Machine // the document's hosts by name
+	ways   func() []v1alpha1.Machine          // gateways of the document that others may be reached through
 
 	mu        sync.Mutex
 	found     map[string]answer           // by name: results of the last Observe
@@ -44,6 +46,11 @@ func New(doc *v1alpha1.Cluster, run Runner, memory Memory) *Provider {
 				all[m.Name] = m
 			}
 			return all
+		}),
+		ways: sync.OnceValue(func() []v1alpha1.Machine {
+			return slices.DeleteFunc(doc.Machines(), func(m v1alpha1.Machine) bool {
+				return m.Role != v1alpha1.RoleGateway || m.Host.HostKey == "" && !doc.Spec.Provider.Hosts.TrustOnFirstUse
+			})
 		}),
 	}
 }

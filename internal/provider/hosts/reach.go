@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 
-	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/reach"
@@ -45,10 +44,8 @@ func (p *Provider) host(m provider.Machine) remote.Host {
 	if m.Role == provider.Gateway || len(h.Via) > 0 {
 		return h
 	}
-	for _, g := range p.doc.Machines() {
-		if g.Role == v1alpha1.RoleGateway && (g.Host.HostKey != "" || p.doc.Spec.Provider.Hosts.TrustOnFirstUse) {
-			h.Via = append(h.Via, reach.Host(p.convert(g)))
-		}
+	for _, g := range p.ways() {
+		h.Via = append(h.Via, reach.Host(p.convert(g)))
 	}
 	return h
 }
