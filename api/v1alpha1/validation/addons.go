@@ -81,14 +81,14 @@ func belongs(key, addon string) bool {
 	return strings.EqualFold(key, strings.ReplaceAll(addon, "-", ""))
 }
 
-// ownerOf returns the addon whose settings have this key.
+// ownerOf returns the addon whose settings have this key; a test finds one for each key.
 func ownerOf(key string) string {
 	for _, f := range strict.FieldsOf(reflect.TypeFor[v1alpha1.Addon]()) {
 		if i := slices.IndexFunc(f.Enum, func(name string) bool { return belongs(key, name) }); i >= 0 {
 			return f.Enum[i]
 		}
 	}
-	return key
+	return ""
 }
 
 // machinePorts returns the ports on which the machines' programs listen, including addons with fixed ports.

@@ -32,17 +32,13 @@ type Params struct {
 	Registry     int      // port at which it serves images to the machines; 0: none
 	Metrics      []int    // ports at which addons serve metrics
 	VXLAN        bool     // pods of different machines reach each other by flannel
-	Machines     []string // IPv4 addresses of all machines
+	Machines     Peers    // the addresses of all machines
 	Pods         string   // their network: a machine's pods reach its kubelet from their own addresses
 	Admit        []string // further networks
 }
 
-// Config renders the filter as a layer of a machine's configuration. An address or network that is none, or not of IPv4, is fail.Invalid.
+// Config renders the filter as a layer of a machine's configuration. A network that is none, or not of IPv4, is fail.Invalid.
 func Config(p Params) (machine.Config, error) {
-	machines, err := addresses(p.Machines)
-	if err != nil {
-		return machine.Config{}, fail.Wrap(fail.Invalid, err, "render the packet filter").At(p.Machine)
-	}
 	for _, n := range append([]string{p.Pods}, p.Admit...) {
 		if prefix, err := netip.ParsePrefix(n); err != nil || !prefix.Addr().Is4() {
 			return machine.Config{}, fail.New(fail.Invalid, "the packet filter can't admit %q, which is no IPv4 network", n).At(p.Machine)
@@ -50,35 +46,39 @@ func Config(p Params) (machine.Config, error) {
 	}
 	return machine.Config{
 		Machine: p.Machine, Packages: []string{"nftables"},
-		Files: []machine.File{{Path: RulePath, Mode: 0o644, Content: p.rules(machines)}},
+		Files: []machine.File{{Path: RulePath, Mode: 0o644, Content: p.rules()}},
 		Units: []machine.Unit{{Name: unitName, Content: unit, Enabled: true, Active: true, Reload: true, Watches: []string{RulePath}, Table: "inet " + Table}},
 	}, nil
 }
 
-// addresses sorts addresses, whose order in nftables would otherwise vary.
-func addresses(list []string) ([]string, error) {
-	var out []netip.Addr
+// Peers are IPv4 addresses of machines in their order: in nftables, it would otherwise vary.
+type Peers struct{ addresses []string }
+
+// PeersOf sorts addresses. One that is none, or not of IPv4, is fail.Invalid.
+func PeersOf(list []string) (Peers, error) {
+	out := make([]netip.Addr, 0, len(list))
 	for _, s := range list {
 		a, err := netip.ParseAddr(s)
-		if err != nil {
-			return nil, err
+		if err == nil && !a.Is4() {
+			err = fmt.Errorf("%s is no IPv4 address", s)
 		}
-		if !a.Is4() {
-			return nil, fmt.Errorf("%s is no IPv4 address", s)
+		if err != nil {
+			return Peers{}, fail.Wrap(fail.Invalid, err, "render the packet filter")
 		}
 		out = append(out, a)
 	}
 	slices.SortFunc(out, netip.Addr.Compare)
-	var texts []string
-	for _, a := range slices.Compact(out) {
+	out = slices.Compact(out)
+	texts := make([]string, 0, len(out))
+	for _, a := range out {
 		texts = append(texts, a.String())
 	}
-	return texts, nil
+	return Peers{texts}, nil
 }
 
 // rules admit all other traffic: ssh, the API, NodePorts and other programs on the machine are up to the owner. They run before other tools'
 // table "filter", and accept nothing that those refuse. Loading them is idempotent and atomic.
-func (p Params) rules(machines []string) []byte {
+func (p Params) rules() []byte {
 	tcp := "10250" // kubelet
 	if p.ControlPlane {
 		tcp += ", 2379, 2380" // etcd
@@ -119,7 +119,7 @@ table inet %[1]s {
 		drop
 	}
 }
-`, Table, Visitors, strings.Join(machines, ", "), strings.Join(append([]string{p.Pods}, p.Admit...), ", "), tcp, udp)
+`, Table, Visitors, strings.Join(p.Machines.addresses, ", "), strings.Join(append([]string{p.Pods}, p.Admit...), ", "), tcp, udp)
 	return b.Bytes()
 }
 

@@ -45,7 +45,7 @@ func (r Readme) Render(files map[string][]byte) ([]byte, error) {
 		Clients []string
 		Relayed bool
 		Key     bool
-		Clouds  string // name of the cloud in clouds.yaml; empty: there is none
+		Clouds  string // name of the cloud in clouds.yaml; empty: none
 	}{Readme: r, Key: files[KeyFile] != nil}
 	var err error
 	if all.Clouds, err = cloudName(files[CloudsFile]); err != nil {

@@ -19,8 +19,8 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// gateLook is how long a gate waits before it looks for the reason on the machine, and then goes on waiting: a server that ends at once runs for a moment,
-// after which nothing but its answer is awaited.
+// gateLook is how long a gate waits before it also looks on the machine for the reason: a server that ends at once runs for a moment, and after that the gate would wait only for
+// its answer.
 const gateLook = 30 * time.Second
 
 // Gate waits until this control-plane machine serves again. It asks the machine itself: kubelet takes a moment to notice a changed manifest, and until then

@@ -16,7 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// KubeParams returns the parameters that all machines of the cluster share.
+// KubeParams returns the parameters that all machines of the cluster share. What only control-plane machines get of all machines is left out.
 func (c *Renderer) KubeParams(ctx context.Context) (layout.Params, error) {
 	endpoint, err := c.Endpoint(ctx)
 	if err != nil {
@@ -34,7 +34,7 @@ func (c *Renderer) KubeParams(ctx context.Context) (layout.Params, error) {
 		ExternalCloud: c.Prov.Traits().ExternalCloud,
 		Encryption:    encryption, Harden: *s.Security.CISDefaults,
 		Servers: c.Servers(), Ahead: c.ReleaseAt(c.Told().Ahead),
-		SharedKernel: c.Prov.Traits().SharedKernel || c.Facts.Is(memory.SharedKernel), AgentPath: c.Agent.RemotePath(), Machines: map[string][]string{}, Unattended: c.Bare,
+		SharedKernel: c.Prov.Traits().SharedKernel || c.Facts.Is(memory.SharedKernel), AgentPath: c.Agent.RemotePath(), Unattended: c.Bare,
 		ExternalCA: c.Vault != nil,
 	}
 	if p.APIServerSANs, err = c.OuterNames(ctx); err != nil {
@@ -60,18 +60,6 @@ func (c *Renderer) KubeParams(ctx context.Context) (layout.Params, error) {
 	for _, pool := range s.Workers {
 		p.Resolvers = append(p.Resolvers, resolver(c.Doc.SettingsOf(v1alpha1.RoleWorker, pool.Name)))
 	}
-	machines, err := c.Addresses(ctx)
-	if err != nil {
-		return p, err
-	}
-	for _, m := range machines {
-		if m.Role != provider.Gateway {
-			p.Machines[m.Name] = []string{m.Address}
-			if m.Public != "" { // the cloud's controller reports it to kubelet, whose certificate request then includes it
-				p.Machines[m.Name] = append(p.Machines[m.Name], m.Public)
-			}
-		}
-	}
 	for _, name := range c.NamesOf(provider.ControlPlane) {
 		n, err := c.kubeNode(ctx, name)
 		if err != nil {
@@ -83,6 +71,24 @@ func (c *Renderer) KubeParams(ctx context.Context) (layout.Params, error) {
 		p.ControlPlanes[0].Facts.CgroupVersion = v
 	}
 	return p, nil
+}
+
+// approved returns the addresses of nodes by name, for which control-plane machines approve certificates of kubelets.
+func approved(ctx context.Context, c *Renderer) (map[string][]string, error) {
+	machines, err := c.Addresses(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string][]string{}
+	for _, m := range machines {
+		if m.Role != provider.Gateway {
+			all[m.Name] = []string{m.Address}
+			if m.Public != "" { // the cloud's controller reports it to kubelet, whose certificate request then includes it
+				all[m.Name] = append(all[m.Name], m.Public)
+			}
+		}
+	}
+	return all, nil
 }
 
 // resolver returns the name servers of a machine's settings.

@@ -23,17 +23,37 @@ import (
 type Renderer struct {
 	*connect.Conn
 	addresses func(context.Context) ([]provider.Machine, error) // of a Snapshot; nil: as they are now
+	peers     func(context.Context) (filter.Peers, error)       // likewise
 }
 
 // Snapshot returns a Renderer of machines whose addresses do not change meanwhile. It looks them up once, and not for each machine that it renders.
 func (c *Renderer) Snapshot() *Renderer {
-	var once sync.Once
+	var once, sorted sync.Once
 	var all []provider.Machine
-	var err error
-	return &Renderer{Conn: c.Conn, addresses: func(ctx context.Context) ([]provider.Machine, error) {
+	var peers filter.Peers
+	var err, unsorted error
+	r := &Renderer{Conn: c.Conn, addresses: func(ctx context.Context) ([]provider.Machine, error) {
 		once.Do(func() { all, err = c.Addresses(ctx) })
 		return all, err
 	}}
+	r.peers = func(ctx context.Context) (filter.Peers, error) {
+		sorted.Do(func() { peers, unsorted = peersOf(ctx, r) })
+		return peers, unsorted
+	}
+	return r
+}
+
+// peersOf returns the addresses of all machines for packet filters.
+func peersOf(ctx context.Context, c *Renderer) (filter.Peers, error) {
+	machines, err := c.Addresses(ctx)
+	if err != nil {
+		return filter.Peers{}, err
+	}
+	all := make([]string, 0, len(machines))
+	for _, m := range machines {
+		all = append(all, m.Address)
+	}
+	return filter.PeersOf(all)
 }
 
 // Addresses returns the wanted machines with a known address, by name. The slice must not be changed.
@@ -108,6 +128,9 @@ func (c *Renderer) renderRole(ctx context.Context, s wanted.Slot, f machine.Fact
 	if err != nil {
 		return machine.Config{}, err
 	}
+	if p.Machines, err = approved(ctx, c); err != nil {
+		return machine.Config{}, err
+	}
 	conf, err := p.ControlPlane(ctx, c.PKI, n, start)
 	if err != nil {
 		return machine.Config{}, err
@@ -165,12 +188,14 @@ func (c *Renderer) fence(ctx context.Context, s wanted.Slot) (machine.Config, er
 		p.Registry = v1alpha1.RegistryPort
 	}
 	p.Metrics = v1alpha1.AddonPorts(c.Doc)
-	machines, err := c.Addresses(ctx)
+	var err error
+	if c.peers != nil {
+		p.Machines, err = c.peers(ctx)
+	} else {
+		p.Machines, err = peersOf(ctx, c)
+	}
 	if err != nil {
 		return machine.Config{}, err
-	}
-	for _, m := range machines {
-		p.Machines = append(p.Machines, m.Address)
 	}
 	return filter.Config(p)
 }

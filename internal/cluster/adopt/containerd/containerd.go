@@ -162,27 +162,27 @@ func join(at []string) string {
 // zeros are values without effect: containerd uses its default, or a feature is off.
 var zeros = []string{`""`, "0", "false", "[]", "{}", "null", `"0s"`}
 
-// whatever marks settings that are harmless with every value.
-var whatever = []string(nil)
+// anyValue marks settings that are harmless with every value.
+var anyValue = []string(nil)
 
 // harmlessSettings are values that are containerd's defaults, or that change nothing for pods and nodes.
 var harmlessSettings = map[string][]string{
-	"version": whatever, "imports": whatever, "oom_score": whatever, "temp": whatever, "debug.level": whatever, "debug.format": whatever,
-	"grpc.max_recv_message_size": {"16777216"}, "grpc.max_send_message_size": {"16777216"}, "required_plugins": whatever,
-	"cri.sandbox_image": whatever, "cri.disable_hugetlb_controller": {"true"}, "cri.tolerate_missing_hugetlb_controller": {"true"}, "cri.disable_tcp_service": {"true"},
+	"version": anyValue, "imports": anyValue, "oom_score": anyValue, "temp": anyValue, "debug.level": anyValue, "debug.format": anyValue,
+	"grpc.max_recv_message_size": {"16777216"}, "grpc.max_send_message_size": {"16777216"}, "required_plugins": anyValue,
+	"cri.sandbox_image": anyValue, "cri.disable_hugetlb_controller": {"true"}, "cri.tolerate_missing_hugetlb_controller": {"true"}, "cri.disable_tcp_service": {"true"},
 	"cri.max_concurrent_downloads": {"3"}, "cri.max_container_log_line_size": {"16384"}, "cri.selinux_category_range": {"1024"}, "cri.stats_collect_period": {"10"},
-	"cri.stream_idle_timeout": {`"4h0m0s"`, `"4h"`}, "cri.stream_server_address": {`"127.0.0.1"`}, "cri.stream_server_port": whatever, "cri.enable_unprivileged_ports": {"true"},
+	"cri.stream_idle_timeout": {`"4h0m0s"`, `"4h"`}, "cri.stream_server_address": {`"127.0.0.1"`}, "cri.stream_server_port": anyValue, "cri.enable_unprivileged_ports": {"true"},
 	"cri.enable_unprivileged_icmp": {"true"}, "cri.enable_cdi": {"true"}, "cri.cdi_spec_dirs": {`["/etc/cdi","/var/run/cdi"]`}, "cri.enable_criu": {"true"},
-	"cri.image_pull_progress_timeout": whatever, "cri.restrict_oom_score_adj": whatever, "cri.disable_apparmor": whatever, "cri.disable_cgroup": whatever,
-	"cri.use_local_image_pull": whatever, "cri.systemd_cgroup": whatever,
-	"cri.cni.bin_dir": {`"/opt/cni/bin"`}, "cri.cni.conf_dir": {`"/etc/cni/net.d"`, `"/etc/cni/net.d/"`}, "cri.cni.max_conf_num": {"1"}, "cri.cni.setup_serially": whatever,
-	"cri.containerd.default_runtime_name": {`"runc"`}, "cri.containerd.snapshotter": {`"overlayfs"`}, "cri.containerd.disable_snapshot_annotations": whatever,
-	"cri.containerd.no_pivot": whatever, "cri.containerd.runtimes.runc.runtime_type": {`"io.containerd.runc.v2"`, `"io.containerd.runc.v1"`},
+	"cri.image_pull_progress_timeout": anyValue, "cri.restrict_oom_score_adj": anyValue, "cri.disable_apparmor": anyValue, "cri.disable_cgroup": anyValue,
+	"cri.use_local_image_pull": anyValue, "cri.systemd_cgroup": anyValue,
+	"cri.cni.bin_dir": {`"/opt/cni/bin"`}, "cri.cni.conf_dir": {`"/etc/cni/net.d"`, `"/etc/cni/net.d/"`}, "cri.cni.max_conf_num": {"1"}, "cri.cni.setup_serially": anyValue,
+	"cri.containerd.default_runtime_name": {`"runc"`}, "cri.containerd.snapshotter": {`"overlayfs"`}, "cri.containerd.disable_snapshot_annotations": anyValue,
+	"cri.containerd.no_pivot": anyValue, "cri.containerd.runtimes.runc.runtime_type": {`"io.containerd.runc.v2"`, `"io.containerd.runc.v1"`},
 	"cri.containerd.runtimes.runc.sandboxer": {`"podsandbox"`}, "cri.containerd.runtimes.runc.sandbox_mode": {`"podsandbox"`},
-	"cri.containerd.runtimes.runc.options.SystemdCgroup": whatever, "cri.image_decryption.key_model": {`"node"`},
+	"cri.containerd.runtimes.runc.options.SystemdCgroup": anyValue, "cri.image_decryption.key_model": {`"node"`},
 	"cri.registry.config_path": {`"/etc/containerd/certs.d"`, `"/etc/containerd/certs.d/"`, `"/etc/containerd/certs.d:/etc/docker/certs.d"`},
-	"disabled_plugins":         whatever, // CRI is on, for the kubelet uses it
-	"cgroup.path":              whatever,
+	"disabled_plugins":         anyValue, // CRI is on: the kubelet uses it
+	"cgroup.path":              anyValue,
 }
 
 // harmlessSections are sections without a setting that matters to pods.
