@@ -279,7 +279,11 @@ func (a *Agent) compareUnits(c machine.Config, st *state, d *diff) (err error) {
 	if d.enables, err = a.enableOps(c.Units, d.states); err != nil {
 		return err
 	}
-	d.units = unitOps(c.Units, d.states, d.changed)
+	ended, err := a.ended(c.Units, d)
+	if err != nil {
+		return err
+	}
+	d.units = unitOps(c.Units, d.states, d.changed, ended)
 	for name := range st.Units {
 		if !slices.ContainsFunc(c.Units, func(u machine.Unit) bool { return u.Name == name }) {
 			d.staleUnits = append(d.staleUnits, name)

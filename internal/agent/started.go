@@ -44,6 +44,32 @@ func (d *diff) forgets(units []machine.Unit) bool {
 	})
 }
 
+// ended returns, by unit, a program that does not run although the unit runs, and whose file changes. A kubelet that restarted while its own API
+// server was down waits for that server before it forgets the server's ended pod, and so never starts the pod of a changed file; a restarted kubelet
+// starts it. A file that is new needs no restart.
+func (a *Agent) ended(units []machine.Unit, d *diff) (map[string]string, error) {
+	out := map[string]string{}
+	var runs map[string]time.Time
+	for _, u := range units {
+		for _, s := range u.Starts {
+			created := func(o *op) bool { return o.path == s.File && o.Action == "create" }
+			if !u.Active || !d.states[u.Name].up() || !d.changed[s.File] || slices.ContainsFunc(d.files, created) {
+				continue
+			}
+			if runs == nil {
+				var err error
+				if runs, err = a.root.Programs(time.Now()); err != nil {
+					return nil, err
+				}
+			}
+			if _, ok := runs[programOf(s.File)]; !ok {
+				out[u.Name] = programOf(s.File)
+			}
+		}
+	}
+	return out, nil
+}
+
 // programOf is the name of the program that a unit starts by a file.
 func programOf(file string) string { return strings.TrimSuffix(path.Base(file), path.Ext(file)) }
 

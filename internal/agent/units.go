@@ -75,9 +75,9 @@ type unitOp struct {
 	reset           bool // it failed before: its counters have to be cleared first
 }
 
-// unitOps says what to do about units, in their order, given how they are and which paths change (or changed in a run
-// that was cut short).
-func unitOps(units []machine.Unit, states map[string]unitState, changed map[string]bool) []unitOp {
+// unitOps returns what to do about units, in their order, given their states, the paths that change (or changed in a run that was cut short), and
+// the program that each unit should run but does not.
+func unitOps(units []machine.Unit, states map[string]unitState, changed map[string]bool, ended map[string]string) []unitOp {
 	var out []unitOp
 	for _, u := range units {
 		s := states[u.Name]
@@ -98,6 +98,8 @@ func unitOps(units []machine.Unit, states map[string]unitState, changed map[stri
 			op.verb, op.why = "reload", "table "+u.Table+" of nftables has no rules"
 		case s.flushed:
 			op.verb, op.why = "restart", "table "+u.Table+" of nftables has no rules"
+		case ended[u.Name] != "":
+			op.verb, op.why = "restart", "it may not start "+ended[u.Name]+", which does not run, by the changed file"
 		case watched != "" && u.Reload:
 			op.verb, op.why = "reload", watched+" changed"
 		case watched != "":
