@@ -44,30 +44,45 @@ func (d *diff) forgets(units []machine.Unit) bool {
 	})
 }
 
-// ended returns, by unit, a program that does not run although the unit runs, and whose file changes. A kubelet that restarted while its own API
-// server was down waits for that server before it forgets the server's ended pod, and so never starts the pod of a changed file; a restarted kubelet
-// starts it. A file that is new needs no restart.
-func (a *Agent) ended(units []machine.Unit, d *diff) (map[string]string, error) {
-	out := map[string]string{}
+// ended returns the programs that running units should run and do not run, each with its unit and file.
+func (a *Agent) ended(d *diff, units []machine.Unit) (list []endedProgram, err error) {
 	var runs map[string]time.Time
 	for _, u := range units {
+		if !u.Active || !d.states[u.Name].up() {
+			continue
+		}
 		for _, s := range u.Starts {
-			created := func(o *op) bool { return o.path == s.File && o.Action == "create" }
-			if !u.Active || !d.states[u.Name].up() || !d.changed[s.File] || slices.ContainsFunc(d.files, created) {
-				continue
-			}
 			if runs == nil {
-				var err error
 				if runs, err = a.root.Programs(time.Now()); err != nil {
 					return nil, err
 				}
 			}
-			if _, ok := runs[programOf(s.File)]; !ok {
-				out[u.Name] = programOf(s.File)
+			_, ok := runs[programOf(s.File)]
+			f, err := a.look(s.File)
+			if err != nil {
+				return nil, err
+			}
+			if !ok && f != nil {
+				list = append(list, endedProgram{unit: u.Name, file: s.File})
 			}
 		}
 	}
-	return out, nil
+	return list, nil
+}
+
+// endedProgram is a program that a unit starts from a file, and that does not run.
+type endedProgram struct{ unit, file string }
+
+// restartsFor returns the program because of which a unit restarts: it does not run, and its file changes. A kubelet that restarted while its own API
+// server was down waits for that server before it forgets the server's ended pod, and so never starts the pod of a changed file; a restarted kubelet
+// starts it.
+func restartsFor(unit string, ended []endedProgram, changed map[string]bool) string {
+	for _, e := range ended {
+		if e.unit == unit && changed[e.file] {
+			return programOf(e.file)
+		}
+	}
+	return ""
 }
 
 // programOf is the name of the program that a unit starts by a file.

@@ -357,7 +357,7 @@ func TestEndedProgram(t *testing.T) {
 			}
 			report := f.apply(t, with("good"))
 			planned := slices.ContainsFunc(report.Changes, func(c machine.Change) bool {
-				return c.Name == "app.service" && c.Action == "restart" && strings.Contains(c.Why, "server, which does not run")
+				return c.Name == "app.service" && c.Action == "restart" && strings.Contains(c.Why, "server, whose file changed, does not run")
 			})
 			if planned != test.restarts || (len(restarts) > 0) != test.restarts {
 				t.Errorf("planned: %t, restarts: %q, want %t", planned, restarts, test.restarts)

@@ -4,6 +4,7 @@ package e2e_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -185,6 +186,19 @@ func (r *rig) stopsAtFirst(t *testing.T, l *load, groups []setting) {
 		t.Errorf("want the last lines of the API server: %v", res)
 	}
 	t.Logf("apply says:\n%s", res.stderr)
+	again := r.run("apply", "-f", r.file, "--yes")
+	t.Logf("FIGURE the same apply stopped after %v", again.took.Round(time.Second))
+	if again.code == 0 || !strings.Contains(again.stderr, "service-account-max-token-expiration") {
+		t.Errorf("the same apply again: %v", again)
+	}
+	until(t, time.Minute*slower, time.Second, func() error { // at times kubelet starts the server for a second
+		for _, c := range r.status().Causes {
+			if c.Kind == "program-ended" {
+				return nil
+			}
+		}
+		return errors.New("status does not say that the API server does not run")
+	})
 	hit := 0
 	for at, was := range r.programsOf(provider.ControlPlane, "kube-apiserver") {
 		if was != before[at] {
