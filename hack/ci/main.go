@@ -19,6 +19,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"text/tabwriter"
 	"time"
@@ -68,10 +69,17 @@ func ci(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	var results []*result
-	for _, t := range chosen {
-		results = append(results, t.run(ctx, tests, full, word == "full"))
+	results, lanes := make([]*result, len(chosen)), sync.WaitGroup{}
+	for _, waits := range []bool{false, true} { // tiers that mostly wait run next to tiers that compute
+		lanes.Go(func() {
+			for i, t := range chosen {
+				if t.waits() == waits {
+					results[i] = t.run(ctx, tests, full, word == "full")
+				}
+			}
+		})
 	}
+	lanes.Wait()
 	return errors.Join(report(results), end())
 }
 

@@ -59,6 +59,9 @@ var tiers = []tier{
 	{name: "own-image", tags: "e2e,image", bed: true, needs: "setup-test-image " + withOpenStack, full: true, limit: 2 * time.Hour},
 }
 
+// waits reports whether the tier mostly waits for machines, or for the OpenStack bed, which is one for all tiers.
+func (t *tier) waits() bool { return t.bed || strings.Contains(t.tags, "e2e") || strings.Contains(t.tags, "image") }
+
 // argv returns the tier's command line, which writes the events of its tests to a file. go vet is the static tier's.
 func (t *tier) argv(tests []testFunc, full bool, events string) []string {
 	if t.command != "" {
