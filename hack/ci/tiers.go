@@ -59,9 +59,6 @@ var tiers = []tier{
 	{name: "own-image", tags: "e2e,image", bed: true, needs: "setup-test-image " + withOpenStack, full: true, limit: 2 * time.Hour},
 }
 
-// waits reports whether the tier mostly waits for machines, or for the OpenStack bed, which is one for all tiers.
-func (t *tier) waits() bool { return t.bed || strings.Contains(t.tags, "e2e") || strings.Contains(t.tags, "image") }
-
 // argv returns the tier's command line, which writes the events of its tests to a file. go vet is the static tier's.
 func (t *tier) argv(tests []testFunc, full bool, events string) []string {
 	if t.command != "" {
@@ -101,8 +98,7 @@ func (f testFunc) id() string { return f.dir + " " + f.name }
 
 var (
 	testDecl = regexp.MustCompile(`(?ms)^func (Test\w+)\(\w+ \*testing\.T\) \{$(.*?)^\}`)
-	// Packages that make test leaves out of the race tier: their tests compute for minutes in one goroutine, or start whole commands.
-	slow       = []string{"hack/ci", "internal/cli", "internal/cli/serving", "internal/cluster/adopt", "internal/provider/openstack"}
+	slow       = strings.Fields("hack/ci internal/cli internal/cli/serving internal/cluster/adopt internal/provider/openstack") // not raced: few goroutines, minutes
 	goroutines = regexp.MustCompile(`\bgo func|errgroup\.|sync\.WaitGroup|\.Go\(func`)
 )
 
