@@ -184,3 +184,14 @@ func (m *MetalLB) pools() []AddressPool {
 	}
 	return m.Pools
 }
+
+// AddonPorts lists the TCP ports of machines at which addons serve metrics to the cluster.
+func AddonPorts(c *Cluster) (out []int) {
+	if e := c.Addon(AddonNodeExporter); e != nil {
+		out = append(out, e.NodeExporter.Port)
+	}
+	if c.Addon(AddonNodeLocalDNS) != nil {
+		out = append(out, nodedns.MetricsPort)
+	}
+	return out
+}

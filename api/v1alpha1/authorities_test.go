@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 )
 
 // TestAuthorities gives a registry the authorities that sites have: the former and the next root while it is replaced, with remarks between them, and the
@@ -27,7 +27,7 @@ func TestAuthorities(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			doc := "apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata: {name: demo}\nspec:\n  provider: {local: {}}\n  workers: [{name: general}]\n  registries:\n    - host: registry.example.org\n      ca: |\n        " +
 				strings.ReplaceAll(c.text, "\n", "\n        ") + "\n"
-			_, err := v1alpha1.Parse("cluster.yaml", []byte(doc))
+			_, err := validation.Parse("cluster.yaml", []byte(doc))
 			if c.problem == "" && err != nil || c.problem != "" && (err == nil || !strings.Contains(err.Error(), c.problem)) {
 				t.Errorf("%v, want %q", err, c.problem)
 			}
@@ -43,7 +43,7 @@ func TestAuthoritiesInSuccession(t *testing.T) {
 	for want, text := range map[string]string{"": former + next, "expired at": former + former} {
 		doc := "apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata: {name: demo}\nspec:\n  provider: {local: {}}\n  workers: [{name: general}]\n  registries:\n    - host: registry.example.org\n      ca: |\n        " +
 			strings.ReplaceAll(text, "\n", "\n        ") + "\n"
-		_, err := v1alpha1.ParseFilledIn("cluster.yaml", []byte(doc))
+		_, err := validation.ParseFilledIn("cluster.yaml", []byte(doc))
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%v, want %q", err, want)
 		}

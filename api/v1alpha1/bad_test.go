@@ -10,6 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
@@ -50,7 +51,7 @@ func TestBadDocuments(t *testing.T) {
 // badDocument checks properties of every bad document, and returns its errors as text.
 func badDocument(t *testing.T, f txtar.File) string {
 	t.Helper()
-	_, err := v1alpha1.Parse(f.Name, f.Data)
+	_, err := validation.Parse(f.Name, f.Data)
 	var errs v1alpha1.Errors
 	if !errors.As(err, &errs) || len(errs) == 0 {
 		t.Fatalf("got %v, want Errors", err)

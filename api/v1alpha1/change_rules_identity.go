@@ -21,11 +21,11 @@ func addIdentity(r change.Rules) {
 	r["spec.identity.issuers[]"], r["spec.identity.bindings"] = issuers, bindings
 	add("spec.identity.issuers[]", reflect.TypeFor[IdentityIssuer](), issuers)
 	add("spec.identity.bindings[]", reflect.TypeFor[Binding](), bindings)
-	r[webhooksAt+"[]"] = change.Rule{Class: change.Rolling, Say: "API servers restart for the first webhook and after the last one; otherwise they take up a change without a restart"}
+	r["spec.identity.authorizationWebhooks[]"] = change.Rule{Class: change.Rolling, Say: "API servers restart for the first webhook and after the last one; otherwise they take up a change without a restart"}
 	webhooks := change.Rule{Class: change.Free, Say: "API servers take it up without a restart"}
-	r[webhooksAt+"[].auth"] = webhooks
-	add(webhooksAt+"[]", reflect.TypeFor[AuthorizationWebhook](), webhooks)
+	r["spec.identity.authorizationWebhooks[].auth"] = webhooks
+	add("spec.identity.authorizationWebhooks[]", reflect.TypeFor[AuthorizationWebhook](), webhooks)
 	security := change.Rule{Class: change.Rolling, Say: "the API servers restart; pods that run stay, new ones are checked"}
-	r[podSecurityAt] = security
-	add(podSecurityAt, reflect.TypeFor[PodSecurity](), security)
+	r["spec.identity.podSecurity"] = security
+	add("spec.identity.podSecurity", reflect.TypeFor[PodSecurity](), security)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
@@ -122,8 +123,8 @@ func TestChanges(t *testing.T) {
 			if strings.Contains(c.to, "kind: address") {
 				after, _, _ = strings.Cut(after, "  access:")
 			}
-			was := testkit.Value(v1alpha1.Parse("before", []byte(before)))(t)
-			now := testkit.Value(v1alpha1.Parse("after", []byte(after)))(t)
+			was := testkit.Value(validation.Parse("before", []byte(before)))(t)
+			now := testkit.Value(validation.Parse("after", []byte(after)))(t)
 			var got []string
 			for _, ch := range v1alpha1.Changes(was, now) {
 				got = append(got, fmt.Sprintf("%s: %s", ch.Field, ch.Rule.Class))
@@ -139,8 +140,8 @@ func TestChanges(t *testing.T) {
 func TestRefusal(t *testing.T) {
 	text := strings.NewReplacer(v1alpha1.LatestKubernetes, "v1.35.4", "10.244.0.0/16", "10.250.0.0/16", "mode: stacked", "mode: service",
 		"encryptionAtRest: true", "encryptionAtRest: false", "replicas: 3", "replicas: 5").Replace(living["local"])
-	was := testkit.Value(v1alpha1.Parse("before", []byte(living["local"])))(t)
-	now := testkit.Value(v1alpha1.Parse("after", []byte(text)))(t)
+	was := testkit.Value(validation.Parse("before", []byte(living["local"])))(t)
+	now := testkit.Value(validation.Parse("after", []byte(text)))(t)
 	refused := v1alpha1.Refused(v1alpha1.Changes(was, now)).Locate("cluster.yaml", []byte(text))
 	if len(refused) != 2 || fail.KindOf(refused) != fail.Refused {
 		t.Fatalf("%d changes are refused, as %s", len(refused), fail.KindOf(refused))
@@ -158,8 +159,8 @@ func TestRefusal(t *testing.T) {
 // TestFilledInDocumentsCompare: a document with all defaults written out can be parsed again and has no changes.
 func TestFilledInDocumentsCompare(t *testing.T) {
 	for of, text := range living {
-		was := testkit.Value(v1alpha1.Parse(of, []byte(text)))(t)
-		now := testkit.Value(v1alpha1.Parse(of, testkit.Value(was.Marshal())(t)))(t)
+		was := testkit.Value(validation.Parse(of, []byte(text)))(t)
+		now := testkit.Value(validation.Parse(of, testkit.Value(was.Marshal())(t)))(t)
 		if changes := v1alpha1.Changes(was, now); len(changes) > 0 {
 			t.Errorf("%s: %+v", of, changes)
 		}

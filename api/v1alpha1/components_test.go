@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/release"
 	"github.com/naupegos/naupegos/internal/release/flags"
 )
@@ -59,7 +60,7 @@ func TestRandomWrongFlags(t *testing.T) {
 				}
 			}
 			tried++
-			_, err := v1alpha1.Parse("f", []byte(withFlag(version, program, name, value)))
+			_, err := validation.Parse("f", []byte(withFlag(version, program, name, value)))
 			var errs v1alpha1.Errors
 			if !errors.As(err, &errs) || len(errs) != 1 {
 				t.Errorf("%s %s --%s=%s: %v", minor, program, name, value, err)
@@ -115,10 +116,10 @@ func TestLockedGates(t *testing.T) {
 			doc := func(value bool) []byte {
 				return fmt.Appendf(nil, "%s  kubernetes: {version: %s, kubelet: {featureGates: {%s: %v}}}\n", smallest, table.Release, name, value)
 			}
-			if _, err := v1alpha1.Parse("f", doc(!g.Default)); err == nil || !strings.Contains(err.Error(), "has locked the feature gate") {
+			if _, err := validation.Parse("f", doc(!g.Default)); err == nil || !strings.Contains(err.Error(), "has locked the feature gate") {
 				t.Errorf("%s %s: %v", minor, name, err)
 			}
-			if _, err := v1alpha1.Parse("f", doc(g.Default)); err != nil {
+			if _, err := validation.Parse("f", doc(g.Default)); err != nil {
 				t.Errorf("%s %s: %v", minor, name, err)
 			}
 		}
@@ -144,10 +145,10 @@ func TestDroppedByNextMinor(t *testing.T) {
 			doc := func(version string) []byte {
 				return fmt.Appendf(nil, "%s  kubernetes: {version: %s, apiServer: {featureGates: {%s: %v}}}\n", smallest, version, name, g.Default)
 			}
-			if _, err := v1alpha1.Parse("f", doc(was.Release)); err != nil {
+			if _, err := validation.Parse("f", doc(was.Release)); err != nil {
 				t.Errorf("%s %s: %v", was.Minor, name, err)
 			}
-			_, err := v1alpha1.Parse("f", doc(now.Release))
+			_, err := validation.Parse("f", doc(now.Release))
 			if err == nil || !strings.Contains(err.Error(), "no longer has the feature gate") || !strings.Contains(err.Error(), "remove it") {
 				t.Errorf("%s %s: %v", minor, name, err)
 			}
@@ -177,7 +178,7 @@ func TestAuditWebhookAuth(t *testing.T) {
 		"{credentialsFile: /a}":                "",
 		"{credential: b}":                      "",
 	} {
-		_, err := v1alpha1.Parse("test", []byte("apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata: {name: demo}\nspec:\n  provider: {local: {}}\n  workers: [{name: a}]\n"+
+		_, err := validation.Parse("test", []byte("apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata: {name: demo}\nspec:\n  provider: {local: {}}\n  workers: [{name: a}]\n"+
 			"  kubernetes: {apiServer: {auditWebhook: {url: 'https://audit.example.org', auth: "+auth+"}}}\n"))
 		switch {
 		case want == "" && err != nil:

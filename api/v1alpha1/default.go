@@ -4,8 +4,15 @@ import (
 	"encoding"
 	"reflect"
 	"strconv"
+	"time"
 
 	"github.com/naupegos/naupegos/api/strict"
+)
+
+// The limits of every duration in a document.
+const (
+	MinDuration = 10 * time.Second
+	MaxDuration = 24 * time.Hour
 )
 
 // Default fills in fields that the document leaves out. Defaults that depend on other fields are set here, all others come from the struct tags.
@@ -35,7 +42,7 @@ func (c *Cluster) Default() {
 	applyDefaults(reflect.ValueOf(c).Elem())
 	if !stepGiven {
 		longest := max(t.Step.Duration, t.MachineBoot.Duration, t.NodeReady.Duration, t.Drain.Duration)
-		t.Step.Duration = min(longest, maxDuration)
+		t.Step.Duration = min(longest, MaxDuration)
 	}
 }
 
@@ -56,7 +63,7 @@ func (c *Cluster) defaultEndpoint() {
 		e.Gateways = &Gateways{}
 	}
 	if h := c.Spec.Provider.Hosts; h != nil && e.Gateways != nil && e.Gateways.Replicas == 0 {
-		e.Gateways.Replicas = h.count(RoleGateway, "")
+		e.Gateways.Replicas = h.Count(RoleGateway, "")
 	}
 	if e.Kind == EndpointOctavia && e.Octavia == nil {
 		e.Octavia = &Octavia{}
@@ -100,12 +107,12 @@ func (c *Cluster) defaultHosts(h *Hosts) {
 		}
 	}
 	if c.Spec.ControlPlane.Replicas == 0 {
-		c.Spec.ControlPlane.Replicas = h.count(RoleControlPlane, "")
+		c.Spec.ControlPlane.Replicas = h.Count(RoleControlPlane, "")
 	}
 }
 
-// count counts the machines of a role and, unless pool is empty, a pool.
-func (h *Hosts) count(role, pool string) int {
+// Count counts the machines of a role and, unless pool is empty, a pool.
+func (h *Hosts) Count(role, pool string) int {
 	n := 0
 	for i := range h.Machines {
 		if h.Machines[i].Role == role && (pool == "" || h.Machines[i].Pool == pool) {

@@ -1,4 +1,4 @@
-// Package v1alpha1 is the Cluster document: its types, strict parsing, defaults and validation.
+// Package v1alpha1 is the Cluster document: its types and defaults. Package validation reads and checks documents.
 //
 // The document is the only source of intent, so everything that a user can choose is a field here. The struct tags and doc comments are the only
 // source of defaults, limits, schema and reference. The package is pure: it opens no file, uses no network and does not know how a cluster is built.
@@ -20,7 +20,7 @@ const (
 // LatestKubernetes is the default of spec.kubernetes.version.
 const LatestKubernetes = release.Default
 
-// MaxDocumentBytes is the maximum size of a document; Parse refuses larger ones without parsing.
+// MaxDocumentBytes is the maximum size of a document; validation.Parse refuses larger ones without parsing.
 const MaxDocumentBytes = strict.MaxDocumentBytes
 
 // SupportedMinors returns the supported Kubernetes minor releases, oldest first.

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -50,10 +50,10 @@ func TestExpiredAuthorities(t *testing.T) {
 			if !strings.Contains(spec, "workers") {
 				doc += "  workers: [{name: general}]\n"
 			}
-			if _, err := v1alpha1.Parse("a.yaml", []byte(doc)); err != nil {
+			if _, err := validation.Parse("a.yaml", []byte(doc)); err != nil {
 				t.Errorf("stored: %v", err)
 			}
-			_, err := v1alpha1.ParseFilledIn("a.yaml", []byte(doc))
+			_, err := validation.ParseFilledIn("a.yaml", []byte(doc))
 			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "a.yaml:6:")) {
 				t.Errorf("about to be used: %v, want %q", err, want)
 			}

@@ -1,15 +1,5 @@
 package v1alpha1
 
-import (
-	"fmt"
-	"slices"
-	"strings"
-
-	"k8s.io/apimachinery/pkg/util/validation"
-
-	"github.com/naupegos/naupegos/api/strict"
-)
-
 // ExternalDNS publishes the names of Services, Ingresses and Gateways in DNS.
 type ExternalDNS struct {
 	// The name server that takes the records as dynamic updates (RFC 2136), such as BIND, Knot DNS or PowerDNS.
@@ -46,41 +36,3 @@ const (
 	SourceIngress   = "ingress"
 	SourceHTTPRoute = "gateway-httproute"
 )
-
-// externalDNSSources lists the known sources.
-var externalDNSSources = []string{SourceService, SourceIngress, SourceHTTPRoute}
-
-func checkExternalDNS(r *findings, field string, e *ExternalDNS) {
-	if e == nil {
-		r.Add(field, "external-dns needs a name server", "give externalDNS.rfc2136", field+".name")
-		return
-	}
-	field += ".externalDNS"
-	at := field + ".rfc2136"
-	if e.RFC2136.Server != "" {
-		checkHostOrAddress(r, at+".server", e.RFC2136.Server, "a name server")
-	}
-	checkAuth(r, at+".auth", e.RFC2136.Auth)
-	for i, z := range e.RFC2136.Zones {
-		where := strict.Item(at+".zones", i)
-		switch {
-		case len(validation.IsDNS1123Subdomain(z)) > 0:
-			r.Add(where, strict.Quote(z)+" is not a zone", "write it like example.org")
-		case slices.Contains(e.RFC2136.Zones[:i], z):
-			r.Add(where, fmt.Sprintf("zone %s is already listed", z), "keep one of them")
-		}
-	}
-	if len(validation.IsValidLabelValue(e.OwnerID)) > 0 {
-		r.Add(field+".ownerID", strict.Quote(e.OwnerID)+" is not a mark of records", "use letters, digits, -, . and _")
-	}
-	for i, d := range e.Domains {
-		where := strict.Item(field+".domains", i)
-		switch {
-		case len(validation.IsDNS1123Subdomain(d)) > 0:
-			r.Add(where, strict.Quote(d)+" is not a domain", "write it like apps.example.org")
-		case !slices.ContainsFunc(e.RFC2136.Zones, func(z string) bool { return d == z || strings.HasSuffix(d, "."+z) }):
-			r.Add(where, fmt.Sprintf("%s is in none of the zones", d), "list its zone, or remove it", at+".zones")
-		}
-	}
-	r.Choices(field+".sources", "a source", e.Sources, externalDNSSources)
-}

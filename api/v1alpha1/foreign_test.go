@@ -1,4 +1,4 @@
-package v1alpha1
+package v1alpha1_test
 
 import (
 	"errors"
@@ -8,6 +8,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -19,8 +21,8 @@ func TestForeign(t *testing.T) {
 			continue
 		}
 		for as, data := range map[string]string{"as it is": string(f.Data), "of Windows": "\ufeff" + strings.ReplaceAll(string(f.Data), "\n", "\r\n")} {
-			_, err := Parse(f.Name, []byte(data))
-			var errs Errors
+			_, err := validation.Parse(f.Name, []byte(data))
+			var errs v1alpha1.Errors
 			if !errors.As(err, &errs) || len(errs) != 1 || !strings.Contains(errs[0].Problem, "not a Cluster document of naupegos") {
 				t.Errorf("%s, %s: %v", f.Name, as, err)
 				continue
@@ -45,7 +47,7 @@ func TestOwnDocumentsAreNotForeign(t *testing.T) {
 			if !strings.HasSuffix(f.Name, ".yaml") || strings.Contains(f.Name, "other-group") || strings.Contains(f.Name, "both-wrong") {
 				continue
 			}
-			if _, err := Parse(f.Name, f.Data); err != nil && strings.Contains(err.Error(), "not a Cluster document") {
+			if _, err := validation.Parse(f.Name, f.Data); err != nil && strings.Contains(err.Error(), "not a Cluster document") {
 				t.Errorf("%s: %v", f.Name, err)
 			}
 		}
@@ -55,16 +57,16 @@ func TestOwnDocumentsAreNotForeign(t *testing.T) {
 // TestPlaceholderNames reports names that a template engine or shell would replace.
 func TestPlaceholderNames(t *testing.T) {
 	for _, name := range []string{"${CLUSTER}", "$CLUSTER", "{{ name }}", "<name>", "a-${X}"} {
-		_, err := Parse("c.yaml", []byte("apiVersion: "+APIVersion+"\nkind: "+Kind+"\nmetadata:\n  name: \""+name+"\"\nspec: {}\n"))
+		_, err := validation.Parse("c.yaml", []byte("apiVersion: "+v1alpha1.APIVersion+"\nkind: "+v1alpha1.Kind+"\nmetadata:\n  name: \""+name+"\"\nspec: {}\n"))
 		if err == nil || !strings.Contains(err.Error(), "is a placeholder, which documents do not expand") || strings.Contains(err.Error(), "capital") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	_, err := Parse("c.yaml", []byte("cluster: v1.30\n"))
+	_, err := validation.Parse("c.yaml", []byte("cluster: v1.30\n"))
 	if err == nil || strings.Contains(err.Error(), "did you mean") || !strings.Contains(err.Error(), "apiVersion: is missing") {
 		t.Errorf("%v", err)
 	}
-	_, err = Parse("c.yaml", []byte("apiversion: x\n"))
+	_, err = validation.Parse("c.yaml", []byte("apiversion: x\n"))
 	if err == nil || !strings.Contains(err.Error(), `did you mean "apiVersion"`) {
 		t.Errorf("%v", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 )
 
 // FuzzParse: any input is either refused with findings, or accepted as a consistent document.
@@ -20,7 +21,7 @@ func FuzzParse(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c, err := v1alpha1.Parse("f", data)
+		c, err := validation.Parse("f", data)
 		if err == nil {
 			checkAccepted(t, c)
 			return

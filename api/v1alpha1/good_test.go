@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -18,7 +19,7 @@ func goodFiles(t testing.TB) []string {
 
 func mustParse(t testing.TB, name string, data []byte) *v1alpha1.Cluster {
 	t.Helper()
-	c, err := v1alpha1.Parse(name, data)
+	c, err := validation.Parse(name, data)
 	if err != nil {
 		t.Fatalf("%s:\n%v", name, err)
 	}
@@ -43,7 +44,7 @@ func TestGoodDocuments(t *testing.T) {
 // checkAccepted checks properties of every document that Parse accepts.
 func checkAccepted(t *testing.T, c *v1alpha1.Cluster) {
 	t.Helper()
-	if errs := c.Validate(); len(errs) > 0 {
+	if errs := validation.Validate(c); len(errs) > 0 {
 		t.Errorf("Validate after Parse: %v", errs)
 	}
 	out, err := c.Marshal()

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
-	"strings"
 
 	"github.com/naupegos/naupegos/api/strict"
 )
@@ -87,14 +86,3 @@ var credentialName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?$`)
 
 // IsCredentialName reports whether a name is valid for a credential.
 func IsCredentialName(name string) bool { return credentialName.MatchString(name) }
-
-// checkCredential checks the name of a credential, and that no file is named in addition.
-func checkCredential(r *findings, at, field, file, name string) {
-	switch {
-	case name == "":
-	case !IsCredentialName(name):
-		r.Add(at+".credential", strict.Quote(name)+" is not the name of a credential", "up to 63 lower-case letters, digits, dots and dashes; naupegos server credential list shows them")
-	case file != "":
-		r.Add(at+".credential", "names a credential, and "+field+" a file", "keep one of them", at+"."+strings.TrimPrefix(field, "."))
-	}
-}

@@ -1,4 +1,4 @@
-package v1alpha1
+package v1alpha1_test
 
 import (
 	"os"
@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -30,7 +31,7 @@ func TestHostDocuments(t *testing.T) {
 			t.Errorf("%s has no expectation", file)
 			continue
 		}
-		_, err := Parse(file, testkit.Value(os.ReadFile(file))(t))
+		_, err := validation.Parse(file, testkit.Value(os.ReadFile(file))(t))
 		if parts == "" {
 			if err != nil {
 				t.Errorf("%s: %v", file, err)
@@ -86,7 +87,7 @@ func TestLogins(t *testing.T) {
 		{"sshConfig: c\n      bastions: [{address: jump}]", "", ""},
 	} {
 		text := strings.Replace(strings.Replace(oneHost, "LOGIN", c.login, 1), "MACHINE", c.machine, 1)
-		_, err := Parse("c.yaml", []byte(text))
+		_, err := validation.Parse("c.yaml", []byte(text))
 		if c.want == "" {
 			if err != nil {
 				t.Errorf("%s, %s: %v", c.login, c.machine, err)

@@ -263,3 +263,11 @@ func (i IdentityIssuer) mapping(m ClaimMapping, usual string) apiserver.Prefixed
 	}
 	return out
 }
+
+// Config returns the configuration of the admission plugin PodSecurity.
+func (p PodSecurity) Config() identity.PodSecurity {
+	return identity.PodSecurity{
+		Enforce: p.Enforce, EnforceVersion: p.EnforceVersion, Audit: p.Audit, AuditVersion: p.AuditVersion, Warn: p.Warn, WarnVersion: p.WarnVersion,
+		Namespaces: p.Exemptions.Namespaces, Usernames: p.Exemptions.Usernames, RuntimeClasses: p.Exemptions.RuntimeClasses,
+	}
+}

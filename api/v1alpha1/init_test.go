@@ -10,6 +10,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/api/v1alpha1/sample"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
@@ -132,22 +133,22 @@ func TestMadeUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = v1alpha1.ParseFilledIn("hosts.yaml", text)
+	_, err = validation.ParseFilledIn("hosts.yaml", text)
 	for _, want := range []string{"machines[0].address: 192.0.2.11 is an example's", "machines[5].hostKey: is the example key", "spec.endpoint.vip: 192.0.2.10 is an example's"} {
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hosts.yaml:0") {
 			t.Errorf("want %q: %v", want, err)
 		}
 	}
 	mine := strings.NewReplacer("192.0.2.", "10.0.0.", machines()[0].HostKey, strings.TrimSuffix(machines()[0].HostKey, "A")+"B").Replace(string(text))
-	if _, err := v1alpha1.ParseFilledIn("hosts.yaml", []byte(mine)); err != nil {
+	if _, err := validation.ParseFilledIn("hosts.yaml", []byte(mine)); err != nil {
 		t.Error(err)
 	}
 
 	text = testkit.Value(sample.New(sample.Options{Provider: "metal"}))(t)
-	if _, err := v1alpha1.ParseFilledIn("metal.yaml", text); err == nil || !strings.Contains(err.Error(), "spec.endpoint.vip: 192.0.2.10 is an example's address") {
+	if _, err := validation.ParseFilledIn("metal.yaml", text); err == nil || !strings.Contains(err.Error(), "spec.endpoint.vip: 192.0.2.10 is an example's address") {
 		t.Error(err)
 	}
-	if _, err := v1alpha1.ParseFilledIn("metal.yaml", bytes.Replace(text, []byte("192.0.2.10"), []byte("192.0.2.9"), 1)); err != nil {
+	if _, err := validation.ParseFilledIn("metal.yaml", bytes.Replace(text, []byte("192.0.2.10"), []byte("192.0.2.9"), 1)); err != nil {
 		t.Error(err)
 	}
 }

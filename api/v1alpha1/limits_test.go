@@ -11,6 +11,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -54,7 +55,7 @@ func TestHostileInput(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			start := cpuTime(t)
-			_, err := v1alpha1.Parse("f", c.data)
+			_, err := validation.Parse("f", c.data)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %.300v, want %q", err, c.want)
 			}
@@ -102,7 +103,7 @@ func TestHarmless(t *testing.T) {
 
 // TestErrorsAreBounded: Parse reports at most 100 findings, in the document's order, and a last one that says that there are more.
 func TestErrorsAreBounded(t *testing.T) {
-	_, err := v1alpha1.Parse("f", []byte(smallest+manyKeys(150)))
+	_, err := validation.Parse("f", []byte(smallest+manyKeys(150)))
 	var errs v1alpha1.Errors
 	if !errors.As(err, &errs) || len(errs) != 101 {
 		t.Fatalf("%d findings", len(errs))
@@ -115,7 +116,7 @@ func TestErrorsAreBounded(t *testing.T) {
 }
 
 func TestErrorsAsJSON(t *testing.T) {
-	_, err := v1alpha1.Parse("f.yaml", bytes.Replace([]byte(smallest), []byte("workers"), []byte("wrokers"), 1))
+	_, err := validation.Parse("f.yaml", bytes.Replace([]byte(smallest), []byte("workers"), []byte("wrokers"), 1))
 	var errs v1alpha1.Errors
 	if !errors.As(err, &errs) {
 		t.Fatal(err)
@@ -137,7 +138,7 @@ func TestValidateWithoutParse(t *testing.T) {
 	c.Spec.ControlPlane.Replicas = 2
 	c.Spec.Timeouts.Drain = v1alpha1.Duration{Duration: time.Second}
 	c.Default()
-	got := c.Validate().Error()
+	got := validation.Validate(c).Error()
 	for _, want := range []string{
 		`metadata.name: "Demo" has capital letters`, "spec.controlPlane.replicas: 2 control-plane machines are even",
 		"spec.timeouts.drain: 1s is not between 10s and 24h", "spec.workers: no machine may run workloads",
@@ -146,7 +147,7 @@ func TestValidateWithoutParse(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
 	}
-	if empty := (&v1alpha1.Cluster{}).Validate(); len(empty) == 0 {
+	if empty := validation.Validate(&v1alpha1.Cluster{}); len(empty) == 0 {
 		t.Error("an empty Cluster is accepted")
 	}
 }

@@ -14,8 +14,8 @@ type SettingsPlace struct {
 	Settings *MachineSettings
 }
 
-// settingsPlaces lists every part of the document that holds machine settings, spec.machines first.
-func (c *Cluster) settingsPlaces() []SettingsPlace {
+// SettingsPlaces lists every part of the document that holds machine settings, spec.machines first.
+func (c *Cluster) SettingsPlaces() []SettingsPlace {
 	out := []SettingsPlace{{"spec.machines", &c.Spec.Machines}, {"spec.controlPlane.machines", &c.Spec.ControlPlane.Machines}}
 	if g := c.Spec.Endpoint.Gateways; g != nil {
 		out = append(out, SettingsPlace{"spec.endpoint.gateways.machines", &g.Machines})

@@ -11,8 +11,8 @@ const (
 
 // The middle part of the names of machines that are in no pool. Pools may not have these names.
 const (
-	groupControlPlane = "cp"
-	groupGateway      = "gw"
+	GroupControlPlane = "cp"
+	GroupGateway      = "gw"
 )
 
 // Machine is one machine that the document wants.
@@ -29,9 +29,9 @@ func MachineName(cluster, role, pool string, index int) string {
 	group := pool
 	switch role {
 	case RoleControlPlane:
-		group = groupControlPlane
+		group = GroupControlPlane
 	case RoleGateway:
-		group = groupGateway
+		group = GroupGateway
 	}
 	return cluster + "-" + group + "-" + strconv.Itoa(index)
 }

@@ -77,8 +77,8 @@ func (s MachineShape) RootVolume() int {
 // WantsFloatingIP reports whether the machine gets its own floating IP.
 func (s MachineShape) WantsFloatingIP() bool { return s.FloatingIP != nil && *s.FloatingIP }
 
-// over returns s with unset fields taken from base.
-func (s MachineShape) over(base MachineShape) MachineShape {
+// Over returns s with unset fields taken from base.
+func (s MachineShape) Over(base MachineShape) MachineShape {
 	def := func(v *string, b string) {
 		if *v == "" {
 			*v = b
@@ -124,7 +124,7 @@ func (c *Cluster) Shape(role, pool string) MachineShape {
 		}
 	}
 	if os := c.Spec.Provider.OpenStack; os != nil {
-		s = s.over(os.Machine)
+		s = s.Over(os.Machine)
 	}
 	if role == RoleGateway {
 		yes := true

@@ -70,3 +70,15 @@ type ImageRegistry struct {
 
 // DefaultImageSet is the set of images that a registry serves, if there is one, where the document names none.
 const DefaultImageSet = "site"
+
+// AnyRegistry is the host of the entry for registries that the list does not name.
+const AnyRegistry = "*"
+
+// RegistryHost returns the one name of a registry that has several: Docker's.
+func RegistryHost(host string) string {
+	switch host {
+	case "index.docker.io", "registry-1.docker.io":
+		return "docker.io"
+	}
+	return host
+}

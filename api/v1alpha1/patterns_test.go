@@ -8,6 +8,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/strict"
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 )
 
 // texts calls do with each text of a document's type that has a pattern or a length, its path, and a document in which only the structs around it are
@@ -59,7 +60,7 @@ func TestPatternsAreEnforced(t *testing.T) {
 		for what, text := range bad {
 			c := &v1alpha1.Cluster{}
 			set(c, text)
-			found := c.Validate()
+			found := validation.Validate(c)
 			switch tried++; {
 			case slices.ContainsFunc(found, func(e v1alpha1.FieldError) bool { return e.Field == path }):
 			case slices.ContainsFunc(found, func(e v1alpha1.FieldError) bool { return strings.HasPrefix(path, e.Field+".") }):

@@ -1,9 +1,11 @@
-package v1alpha1
+package v1alpha1_test
 
 import (
 	"strings"
 	"testing"
 
+	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/place"
 	"github.com/naupegos/naupegos/internal/testkit"
@@ -30,7 +32,7 @@ func TestServerPolicyIsStrict(t *testing.T) {
 		policyHead + "providers: [metal]\nproviders: [local]\n":   "is given twice",
 		strings.Replace(policyHead, "ServerPolicy", "Cluster", 1): "kind",
 	} {
-		p, err := ParseServerPolicy("p.yaml", []byte(text))
+		p, err := validation.ParseServerPolicy("p.yaml", []byte(text))
 		if err == nil {
 			t.Errorf("%q is accepted: %+v", text, p)
 			continue
@@ -41,7 +43,7 @@ func TestServerPolicyIsStrict(t *testing.T) {
 
 // TestServerPolicyRules: the first rule that matches a cluster applies; a server without rules is strict.
 func TestServerPolicyRules(t *testing.T) {
-	p := testkit.Value(ParseServerPolicy("p.yaml", []byte(policyHead+"clusters:\n- names: [prod-*]\n  releases: [v1.36]\n- endpoints: [vault:8200]\n")))(t)
+	p := testkit.Value(validation.ParseServerPolicy("p.yaml", []byte(policyHead+"clusters:\n- names: [prod-*]\n  releases: [v1.36]\n- endpoints: [vault:8200]\n")))(t)
 	if strings.Join(p.Providers, " ") != "openstack metal" {
 		t.Errorf("providers are %q", p.Providers)
 	}
@@ -51,7 +53,7 @@ func TestServerPolicyRules(t *testing.T) {
 	if c := p.For("test"); len(c.Endpoints) != 1 || len(c.Releases) != 0 {
 		t.Errorf("test: %+v", c)
 	}
-	if c := DefaultServerPolicy().For("x"); len(c.Endpoints) != 0 || c.AutoscalePorts != "8086-8185" {
+	if c := v1alpha1.DefaultServerPolicy().For("x"); len(c.Endpoints) != 0 || c.AutoscalePorts != "8086-8185" {
 		t.Errorf("without a policy: %+v", c)
 	}
 }

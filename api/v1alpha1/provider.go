@@ -1,9 +1,13 @@
 package v1alpha1
 
 import (
+	"cmp"
 	"reflect"
+	"strings"
 
 	"github.com/invopop/jsonschema"
+
+	"github.com/naupegos/naupegos/api/strict"
 )
 
 // Provider says where machines come from: exactly one of its fields is set.
@@ -33,14 +37,14 @@ func Providers() []string {
 
 // Name returns the name of the provider that is set, or "" if none or several are.
 func (p Provider) Name() string {
-	if set := p.set(); len(set) == 1 {
+	if set := p.Chosen(); len(set) == 1 {
 		return set[0]
 	}
 	return ""
 }
 
-// set lists the names of the providers that are set.
-func (p Provider) set() []string {
+// Chosen lists the names of the providers that are set.
+func (p Provider) Chosen() []string {
 	var names []string
 	for _, o := range []struct {
 		name  string
@@ -222,4 +226,24 @@ func (Provider) JSONSchemaExtend(s *jsonschema.Schema) {
 	for _, name := range Providers() {
 		s.OneOf = append(s.OneOf, &jsonschema.Schema{Required: []string{name}})
 	}
+}
+
+// MetalFacts lists the facts of machines that pools can select by.
+func MetalFacts() []string {
+	return []string{"chassis", "mac", "manufacturer", "product", "serial", "uuid"}
+}
+
+// PortOf returns the SSH port for an address, given the path of the address field as in errors.
+func (h *Hosts) PortOf(field string) int {
+	for i, b := range h.Bastions {
+		if strings.HasPrefix(field, strict.Item("spec.provider.hosts.bastions", i)+".") {
+			return cmp.Or(b.Port, 22)
+		}
+	}
+	for i, m := range h.Machines {
+		if strings.HasPrefix(field, strict.Item("spec.provider.hosts.machines", i)+".") {
+			return cmp.Or(m.Port, h.Port)
+		}
+	}
+	return h.Port
 }

@@ -10,6 +10,3 @@ type Errors = strict.Errors
 
 // Duration is a length of time that documents write as "90s", "5m" or "1h30m". Zero means "not given".
 type Duration = strict.Duration
-
-// findings collects the problems in a document.
-type findings = strict.Findings

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/provider"
 )
@@ -30,7 +31,7 @@ func (s size) document() (*v1alpha1.Cluster, error) {
 	if s.workers > 0 {
 		workers = fmt.Sprintf("  workers: [{name: general, replicas: %d}]\n", s.workers)
 	}
-	return v1alpha1.Parse("bench.yaml", fmt.Appendf(nil, `apiVersion: naupegos.dev/v1alpha1
+	return validation.Parse("bench.yaml", fmt.Appendf(nil, `apiVersion: naupegos.dev/v1alpha1
 kind: Cluster
 metadata: {name: %s}
 spec:

@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 )
 
 // TestCommandLines: the command itself accepts every command line in the pages and in help texts.
@@ -224,7 +224,7 @@ func TestDocuments(t *testing.T) {
 			text := b.text
 			switch {
 			case strings.Contains(text, "\nkind: ServerPolicy\n"):
-				if _, err := v1alpha1.ParseServerPolicy(b.where, []byte(text)); err != nil {
+				if _, err := validation.ParseServerPolicy(b.where, []byte(text)); err != nil {
 					t.Errorf("%s:%d: %v", b.where, b.line, err)
 				}
 				continue
@@ -246,7 +246,7 @@ func TestDocuments(t *testing.T) {
 				}
 				continue
 			}
-			if _, err := v1alpha1.Parse(b.where, []byte(text)); err != nil {
+			if _, err := validation.Parse(b.where, []byte(text)); err != nil {
 				t.Errorf("%s:%d: %v", b.where, b.line, err)
 			}
 		}

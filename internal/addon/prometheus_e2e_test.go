@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/addon"
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/bundle/bundletest"
@@ -113,7 +113,7 @@ func TestRealPrometheus(t *testing.T) {
 // configurations returns the rendered files of Prometheus and Alertmanager, which send to a server.
 func configurations(t *testing.T, to string, m bundle.Manifest) map[string]string {
 	t.Helper()
-	doc := testkit.Value(v1alpha1.Parse("cluster.yaml", []byte("apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata: {name: demo}\nspec:\n  provider: {local: {}}\n  workers: [{name: general}]\n"+
+	doc := testkit.Value(validation.Parse("cluster.yaml", []byte("apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata: {name: demo}\nspec:\n  provider: {local: {}}\n  workers: [{name: general}]\n"+
 		"  addons: [{name: prometheus, prometheus: {scrapeInterval: 10s, externalLabels: {site: 'north $1'}, receivers: [{name: hook, kind: webhook, url: '"+to+"/first', match: {severity: critical}}], "+
 		"remoteWrite: [{url: '"+to+"/write'}]}}]\n")))(t)
 	text := testkit.Value(addon.RenderSite(addon.Input{Doc: doc, Bundle: m}, doc.Spec.Addons[0]))(t)

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/bundle/catalogue"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -24,7 +25,7 @@ import (
 // siteDocument returns a document with addons, which are given as a YAML list.
 func siteDocument(t *testing.T, addons string) *v1alpha1.Cluster {
 	t.Helper()
-	return testkit.Value(v1alpha1.Parse("cluster.yaml", []byte("apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata: {name: demo}\n"+
+	return testkit.Value(validation.Parse("cluster.yaml", []byte("apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata: {name: demo}\n"+
 		"spec:\n  provider: {local: {}}\n  workers: [{name: general}]\n  addons: "+addons+"\n")))(t)
 }
 

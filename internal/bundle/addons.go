@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/naupegos/naupegos/internal/bundle/catalogue"
+	"github.com/naupegos/naupegos/internal/bundle/content"
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
@@ -19,9 +20,9 @@ const (
 type addonSet struct {
 	name     string
 	compiled func(recipe) []component
-	parts    []Component                    // versions of further programs that the component compiles
-	debian   []string                       // Debian packages whose files the images take, with the libraries that they depend on
-	take     func(*debianParts, tree) error // selects the files of these packages; nil: none
+	parts    []Component                            // versions of further programs that the component compiles
+	debian   []string                               // Debian packages whose files the images take, with the libraries that they depend on
+	take     func(*debianParts, content.Tree) error // selects the files of these packages; nil: none
 	images   func(recipe, programs, *debianParts) ([]imageSpec, error)
 }
 
@@ -56,15 +57,15 @@ func imagesOf(s catalogue.Set, progs programs, d *debianParts) (out []imageSpec,
 	for _, s := range s.All() {
 		for _, p := range s.Programs {
 			i := imageSpec{Name: p.Image, Tag: s.Tag(), Roles: []string{roleControlPlane, roleWorker}, Entry: []string{p.Path()}, User: nobody,
-				Files: append([]imageFile{b.put(p.Path(), p.File())}, accounts()...)}
+				Files: append([]content.File{b.put(p.Path(), p.File())}, accounts()...)}
 			if p.Root {
 				i.User = ""
 			}
 			for _, at := range sortedKeys(p.Links) {
-				i.Files = append(i.Files, imageFile{Path: at, Link: p.Links[at]})
+				i.Files = append(i.Files, content.File{Path: at, Link: p.Links[at]})
 			}
 			if p.Authorities {
-				i.Files = append(i.Files, imageFile{Path: authoritiesPath, Data: d.authorities, Mode: 0o644})
+				i.Files = append(i.Files, content.File{Path: authoritiesPath, Data: d.authorities, Mode: 0o644})
 			}
 			out = append(out, i)
 		}
@@ -171,7 +172,7 @@ func (a *assembly) packages() wanted {
 }
 
 // take selects the files that the assembly's images take from its Debian packages.
-func (a *assembly) take(p *debianParts, tr tree) error {
+func (a *assembly) take(p *debianParts, tr content.Tree) error {
 	if a.base == nil {
 		return p.takeNetfilter(tr)
 	}

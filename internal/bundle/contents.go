@@ -3,6 +3,7 @@ package bundle
 import (
 	"slices"
 
+	"github.com/naupegos/naupegos/internal/bundle/content"
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
@@ -44,7 +45,7 @@ const (
 func (r recipe) images(p programs, d *debianParts) ([]imageSpec, error) {
 	b := &imageBuilder{programs: p}
 	controlPlane, all := []string{roleControlPlane}, []string{roleControlPlane, roleWorker}
-	authorities := imageFile{Path: authoritiesPath, Data: d.authorities, Mode: 0o644}
+	authorities := content.File{Path: authoritiesPath, Data: d.authorities, Mode: 0o644}
 	const bin = "/usr/local/bin/"
 	specs := []imageSpec{
 		{Name: "kube-apiserver", Tag: r.Kubernetes, Roles: controlPlane, Entry: []string{bin + "kube-apiserver"}, Files: b.with(authorities, bin, "kube-apiserver")},
@@ -70,28 +71,28 @@ type imageBuilder struct {
 	err      error
 }
 
-func (b *imageBuilder) put(path, name string) imageFile {
+func (b *imageBuilder) put(path, name string) content.File {
 	p, ok := b.programs[name]
 	if !ok && b.err == nil {
 		b.err = fail.New(fail.Internal, "program %q is missing for an image", name)
 	}
-	return imageFile{Path: path, Source: p.file, Mode: 0o755}
+	return content.File{Path: path, Source: p.file, Mode: 0o755}
 }
 
-func (b *imageBuilder) at(dir string, names ...string) []imageFile {
-	var out []imageFile
+func (b *imageBuilder) at(dir string, names ...string) []content.File {
+	var out []content.File
 	for _, n := range names {
 		out = append(out, b.put(dir+n, n))
 	}
 	return out
 }
 
-func (b *imageBuilder) with(f imageFile, dir string, names ...string) []imageFile {
+func (b *imageBuilder) with(f content.File, dir string, names ...string) []content.File {
 	return append(b.at(dir, names...), f)
 }
 
 // flannel returns the files of flannel's image, including the CNI plugins, which machines that joined by plain kubeadm lack.
-func (b *imageBuilder) flannel(authorities imageFile) []imageFile {
+func (b *imageBuilder) flannel(authorities content.File) []content.File {
 	const plugins = "/usr/libexec/cni/"
 	files := append(b.at("/opt/bin/", "flanneld"), b.at("/", "install-cni")...)
 	files = append(files, b.at(plugins, "bridge", "host-local", "loopback", "portmap")...)
@@ -100,12 +101,12 @@ func (b *imageBuilder) flannel(authorities imageFile) []imageFile {
 
 // protocols returns /etc/protocols with the protocols that rules use. Without it, nft reports kube-proxy's rules for "tcp" as rules for "6" after
 // kube-proxy restarts: kube-proxy takes these for stale ones, and deletes the rules that it has just written.
-func protocols() []imageFile {
-	return []imageFile{{Path: "/etc/protocols", Mode: 0o644, Data: []byte("icmp 1 ICMP\ntcp 6 TCP\nudp 17 UDP\nipv6-icmp 58 IPv6-ICMP\nsctp 132 SCTP\n")}}
+func protocols() []content.File {
+	return []content.File{{Path: "/etc/protocols", Mode: 0o644, Data: []byte("icmp 1 ICMP\ntcp 6 TCP\nudp 17 UDP\nipv6-icmp 58 IPv6-ICMP\nsctp 132 SCTP\n")}}
 }
 
-func accounts() []imageFile {
-	return []imageFile{
+func accounts() []content.File {
+	return []content.File{
 		{Path: "/etc/passwd", Mode: 0o644, Data: []byte("root:x:0:0:root:/:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/:/sbin/nologin\nnobody:x:65534:65534:nobody:/:/sbin/nologin\n")},
 		{Path: "/etc/group", Mode: 0o644, Data: []byte("root:x:0:\nnonroot:x:65532:\nnogroup:x:65534:\n")},
 	}

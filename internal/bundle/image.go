@@ -11,13 +11,13 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"sort"
 	"strings"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
+	"github.com/naupegos/naupegos/internal/bundle/content"
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
@@ -29,7 +29,7 @@ type imageSpec struct {
 	Entry []string
 	User  string
 	Ports []string
-	Files []imageFile
+	Files []content.File
 }
 
 func (s imageSpec) ref() string { return Repository + "/" + s.Name + ":" + s.Tag }
@@ -68,8 +68,8 @@ func digestOf(data []byte) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// writeLayer writes the files as a tar stream that depends only on them: sorted, owned by root, with a time in 1970.
-func writeLayer(ctx context.Context, file string, files []imageFile) (Artifact, error) {
+// writeLayer writes the files as a tar stream that depends only on them.
+func writeLayer(ctx context.Context, file string, files []content.File) (Artifact, error) {
 	out, err := os.Create(file)
 	if err != nil {
 		return Artifact{}, ioError(err, "write image layer", file)
@@ -77,76 +77,11 @@ func writeLayer(ctx context.Context, file string, files []imageFile) (Artifact, 
 	sum := sha256.New()
 	count := &countWriter{w: io.MultiWriter(out, sum)}
 	w := tar.NewWriter(count)
-	err = errors.Join(addFiles(ctx, w, files), w.Close(), out.Close())
+	err = errors.Join(content.Write(ctx, w, files), w.Close(), out.Close())
 	if err != nil {
 		return Artifact{}, ioError(err, "write image layer", file)
 	}
 	return Artifact{Name: "layer", Digest: "sha256:" + hex.EncodeToString(sum.Sum(nil)), Size: count.n}, nil
-}
-
-func addFiles(ctx context.Context, w *tar.Writer, files []imageFile) error {
-	files = append([]imageFile(nil), files...)
-	sort.Slice(files, func(i, j int) bool { return files[i].Path < files[j].Path })
-	for _, d := range directories(files) {
-		mode := int64(0o755)
-		if d == "tmp/" {
-			mode = 0o1777
-		}
-		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: d, Mode: mode, ModTime: time.Unix(0, 0), Format: tar.FormatPAX}); err != nil {
-			return err
-		}
-	}
-	for _, f := range files {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := addFile(w, f); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func addFile(w *tar.Writer, f imageFile) error {
-	h := &tar.Header{Name: strings.TrimPrefix(f.Path, "/"), ModTime: time.Unix(0, 0), Format: tar.FormatPAX}
-	if f.Link != "" {
-		h.Typeflag, h.Linkname, h.Mode = tar.TypeSymlink, f.Link, 0o777
-		return w.WriteHeader(h)
-	}
-	h.Typeflag, h.Mode, h.Size = tar.TypeReg, int64(f.Mode.Perm()), int64(len(f.Data))
-	if f.Source == "" {
-		if err := w.WriteHeader(h); err != nil {
-			return err
-		}
-		_, err := w.Write(f.Data)
-		return err
-	}
-	src, err := os.Open(f.Source)
-	if err != nil {
-		return err
-	}
-	defer src.Close() // read only
-	info, err := src.Stat()
-	if err != nil {
-		return err
-	}
-	h.Size = info.Size()
-	if err := w.WriteHeader(h); err != nil {
-		return err
-	}
-	_, err = io.Copy(w, src)
-	return err
-}
-
-// directories returns every directory that the files need, and /tmp.
-func directories(files []imageFile) []string {
-	seen := map[string]bool{"tmp/": true}
-	for _, f := range files {
-		for d := path.Dir(strings.TrimPrefix(f.Path, "/")); d != "."; d = path.Dir(d) {
-			seen[d+"/"] = true
-		}
-	}
-	return sortedKeys(seen)
 }
 
 // documents returns the image's configuration and manifest.
@@ -203,14 +138,14 @@ func writeArchive(out io.Writer, ref, layerFile string, layer Artifact, config, 
 	if err != nil {
 		return err
 	}
-	files := []imageFile{
+	files := []content.File{
 		{Path: "oci-layout", Data: []byte(`{"imageLayoutVersion":"1.0.0"}`)}, {Path: "index.json", Data: index}, {Path: "manifest.json", Data: docker},
 		{Path: blob(digestOf(manifest)), Data: manifest}, {Path: blob(digestOf(config)), Data: config}, {Path: blob(layer.Digest), Source: layerFile},
 	}
 	w := tar.NewWriter(out)
 	for _, f := range files {
 		f.Mode = 0o644
-		if err := addFile(w, f); err != nil {
+		if err := content.Add(w, f); err != nil {
 			return err
 		}
 	}

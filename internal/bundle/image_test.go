@@ -12,12 +12,14 @@ import (
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	"github.com/naupegos/naupegos/internal/bundle/content"
 )
 
 func testSpec(t *testing.T, dir string) imageSpec {
 	t.Helper()
 	put(t, filepath.Join(dir, "program"), []byte("#!program"))
-	return imageSpec{Name: "echo", Tag: "v1", Roles: []string{roleWorker}, Entry: []string{"/bin/echo"}, User: nobody, Ports: []string{"8080/tcp"}, Files: append([]imageFile{
+	return imageSpec{Name: "echo", Tag: "v1", Roles: []string{roleWorker}, Entry: []string{"/bin/echo"}, User: nobody, Ports: []string{"8080/tcp"}, Files: append([]content.File{
 		{Path: "/usr/bin/echo", Source: filepath.Join(dir, "program"), Mode: 0o755},
 		{Path: "/bin/echo", Link: "../usr/bin/echo"},
 	}, accounts()...)}

@@ -1,5 +1,7 @@
 package bundle
 
+import "github.com/naupegos/naupegos/internal/bundle/content"
+
 const (
 	localPathModule  = "github.com/rancher/local-path-provisioner"
 	localPathVersion = "v0.0.30"
@@ -24,15 +26,15 @@ func localPathImages(_ recipe, p programs, d *debianParts) ([]imageSpec, error) 
 }
 
 // takeShell selects a static busybox with the programs that the provisioner's scripts call.
-func (p *debianParts) takeShell(tr tree) error {
+func (p *debianParts) takeShell(tr content.Tree) error {
 	const busybox = "/bin/busybox"
-	file, err := tr.find(busybox)
+	file, err := tr.Find(busybox)
 	if err != nil {
 		return err
 	}
-	p.shell = []imageFile{{Path: busybox, Source: file, Mode: 0o755}}
+	p.shell = []content.File{{Path: busybox, Source: file, Mode: 0o755}}
 	for _, name := range []string{"sh", "mkdir", "rm", "chmod"} {
-		p.shell = append(p.shell, imageFile{Path: "/bin/" + name, Link: "busybox"})
+		p.shell = append(p.shell, content.File{Path: "/bin/" + name, Link: "busybox"})
 	}
 	return nil
 }

@@ -8,16 +8,17 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/naupegos/naupegos/internal/bundle/content"
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
 // debianParts contains the files that images take from Debian packages.
 type debianParts struct {
-	netfilter   []imageFile // nft, iptables (nft variant), their libraries and loader
-	storage     []imageFile // programs that create, mount and grow file systems, their libraries and loader
-	shell       []imageFile // a static shell with the programs that scripts call
-	authorities []byte      // the certificates of public authorities, PEM
-	used        []deb       // the packages from which files were taken
+	netfilter   []content.File // nft, iptables (nft variant), their libraries and loader
+	storage     []content.File // programs that create, mount and grow file systems, their libraries and loader
+	shell       []content.File // a static shell with the programs that scripts call
+	authorities []byte         // the certificates of public authorities, PEM
+	used        []deb          // the packages from which files were taken
 }
 
 // authoritiesPath is where Go programs look for the certificates of public authorities.
@@ -41,9 +42,9 @@ func fetchDebian(ctx context.Context, d *debian, w wanted, r *reporter) ([]deb, 
 
 // unpackDebian unpacks packages into dir and selects the files that images need by the function take. The result refers to files in dir, which must
 // outlive it.
-func unpackDebian(ctx context.Context, d *debian, debs []deb, entries []*cacheEntry, dir string, take func(*debianParts, tree) error) (*debianParts, error) {
+func unpackDebian(ctx context.Context, d *debian, debs []deb, entries []*cacheEntry, dir string, take func(*debianParts, content.Tree) error) (*debianParts, error) {
 	p := &debianParts{}
-	var tr tree
+	var tr content.Tree
 	for i, pkg := range debs {
 		root := filepath.Join(dir, pkg.Name)
 		if err := os.MkdirAll(root, 0o755); err != nil {
@@ -52,13 +53,13 @@ func unpackDebian(ctx context.Context, d *debian, debs []deb, entries []*cacheEn
 		if err := d.unpack(ctx, pkg, entries[i], root); err != nil {
 			return nil, err
 		}
-		tr.roots = append(tr.roots, root)
+		tr.Roots = append(tr.Roots, root)
 	}
 	if err := errors.Join(take(p, tr), p.takeAuthorities(tr)); err != nil {
 		return nil, err
 	}
 	for i, pkg := range debs {
-		if p.takes(tr.roots[i]) || pkg.Name == "ca-certificates" {
+		if p.takes(tr.Roots[i]) || pkg.Name == "ca-certificates" {
 			p.used = append(p.used, pkg)
 		}
 	}
@@ -75,8 +76,8 @@ func (p *debianParts) takes(root string) bool {
 }
 
 // takeNetfilter selects the files of nft and of iptables' nft variant only: the legacy one needs kernel interfaces that are going away.
-func (p *debianParts) takeNetfilter(tr tree) error {
-	extensions, err := tr.glob("/usr/lib/*-linux-gnu/xtables/*.so")
+func (p *debianParts) takeNetfilter(tr content.Tree) error {
+	extensions, err := tr.Glob("/usr/lib/*-linux-gnu/xtables/*.so")
 	if err != nil {
 		return err
 	}
@@ -84,17 +85,17 @@ func (p *debianParts) takeNetfilter(tr tree) error {
 		return fail.New(fail.Internal, "the iptables package has no extensions where they are expected")
 	}
 	const multi = "/usr/sbin/xtables-nft-multi"
-	if p.netfilter, err = tr.closure(append(extensions, "/usr/sbin/nft", multi)...); err != nil {
+	if p.netfilter, err = tr.Closure(append(extensions, "/usr/sbin/nft", multi)...); err != nil {
 		return err
 	}
 	for _, name := range []string{"iptables", "iptables-save", "iptables-restore", "ip6tables", "ip6tables-save", "ip6tables-restore"} {
-		p.netfilter = append(p.netfilter, imageFile{Path: "/usr/sbin/" + name, Link: filepath.Base(multi)})
+		p.netfilter = append(p.netfilter, content.File{Path: "/usr/sbin/" + name, Link: filepath.Base(multi)})
 	}
 	return nil
 }
 
-func (p *debianParts) takeAuthorities(tr tree) error {
-	certs, err := tr.glob("/usr/share/ca-certificates/mozilla/*.crt")
+func (p *debianParts) takeAuthorities(tr content.Tree) error {
+	certs, err := tr.Glob("/usr/share/ca-certificates/mozilla/*.crt")
 	if err != nil {
 		return err
 	}
@@ -102,7 +103,7 @@ func (p *debianParts) takeAuthorities(tr tree) error {
 		return fail.New(fail.Internal, "the ca-certificates package has no certificates where they are expected")
 	}
 	for _, c := range certs {
-		file, err := tr.find(c)
+		file, err := tr.Find(c)
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,9 @@
 package bundle
 
-import "github.com/naupegos/naupegos/internal/bundle/catalogue"
+import (
+	"github.com/naupegos/naupegos/internal/bundle/catalogue"
+	"github.com/naupegos/naupegos/internal/bundle/content"
+)
 
 // The images of AddonOpenStack.
 const (
@@ -53,7 +56,7 @@ func (r recipe) openstackImages(p programs, d *debianParts) ([]imageSpec, error)
 	b := &imageBuilder{programs: p}
 	const bin = "/usr/local/bin/"
 	tag := r.OpenStack + openstackImage
-	authorities := imageFile{Path: authoritiesPath, Data: d.authorities, Mode: 0o644}
+	authorities := content.File{Path: authoritiesPath, Data: d.authorities, Mode: 0o644}
 	specs := []imageSpec{
 		{Name: ImageOpenStackCCM, Tag: tag, Roles: []string{roleControlPlane}, Entry: []string{bin + ImageOpenStackCCM}, User: nobody,
 			Files: b.with(authorities, bin, ImageOpenStackCCM)},
@@ -75,18 +78,18 @@ func storagePackages() []string {
 }
 
 // takeStorage selects the programs that the driver and Kubernetes' mount-utils call.
-func (p *debianParts) takeStorage(tr tree) error {
+func (p *debianParts) takeStorage(tr content.Tree) error {
 	var err error
-	p.storage, err = tr.closure("/usr/bin/mount", "/usr/bin/umount", "/usr/bin/findmnt", "/usr/bin/udevadm", "/usr/sbin/blkid", "/usr/sbin/blockdev",
+	p.storage, err = tr.Closure("/usr/bin/mount", "/usr/bin/umount", "/usr/bin/findmnt", "/usr/bin/udevadm", "/usr/sbin/blkid", "/usr/sbin/blockdev",
 		"/usr/sbin/fsck", "/usr/sbin/e2fsck", "/usr/sbin/mke2fs", "/usr/sbin/dumpe2fs", "/usr/sbin/resize2fs", "/usr/sbin/tune2fs",
 		"/usr/sbin/mkfs.xfs", "/usr/sbin/xfs_repair", "/usr/sbin/xfs_io", "/usr/sbin/xfs_growfs")
 	if err != nil {
 		return err
 	}
 	for _, l := range [][2]string{{"mkfs.ext3", "mke2fs"}, {"mkfs.ext4", "mke2fs"}, {"fsck.ext3", "e2fsck"}, {"fsck.ext4", "e2fsck"}} {
-		p.storage = append(p.storage, imageFile{Path: "/usr/sbin/" + l[0], Link: l[1]})
+		p.storage = append(p.storage, content.File{Path: "/usr/sbin/" + l[0], Link: l[1]})
 	}
-	conf, err := tr.find("/etc/mke2fs.conf")
-	p.storage = append(p.storage, imageFile{Path: "/etc/mke2fs.conf", Source: conf, Mode: 0o644})
+	conf, err := tr.Find("/etc/mke2fs.conf")
+	p.storage = append(p.storage, content.File{Path: "/etc/mke2fs.conf", Source: conf, Mode: 0o644})
 	return err
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/api/v1alpha1/sample"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/backup"
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/cli/bundles"
@@ -58,7 +59,7 @@ func flagValues(verb, flag string) []string {
 // completeFromStore completes flag values from the stored document and the cluster's backups: pools, machines, newer releases, backups.
 func completeFromStore(c *cobra.Command, a *App) {
 	look := map[string]func(context.Context, string) []string{
-		"upgrade --pause-after": func(ctx context.Context, name string) []string { return a.machineNames(ctx, name, false) },
+		"upgrade --pause-after": func(ctx context.Context, name string) []string { return machineNames(ctx, a, name, false) },
 		"node add --pool":       func(ctx context.Context, name string) []string { return poolsOf(storedDocument(ctx, a, name)) },
 		"upgrade --pool":        func(ctx context.Context, name string) []string { return poolsOf(storedDocument(ctx, a, name)) },
 		"upgrade --to":          func(ctx context.Context, name string) []string { return newerThan(storedDocument(ctx, a, name)) },
@@ -106,7 +107,7 @@ func newerThan(doc *v1alpha1.Cluster) []string {
 
 // backupIDs lists a cluster's backups for completion.
 func backupIDs(ctx context.Context, a *App, cluster string) []string {
-	b, err := a.backupsOf(ctx, cluster, "")
+	b, err := backupsOf(ctx, a, cluster, "")
 	if err != nil {
 		return nil
 	}
@@ -148,7 +149,7 @@ func completeNames(c *cobra.Command, a *App) {
 		several := strings.Contains(arguments, "BUNDLE...")
 		c.ValidArgsFunction = func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) == 0 || several {
-				return a.bundleNames(c), cobra.ShellCompDirectiveNoFileComp
+				return bundleNames(a, c), cobra.ShellCompDirectiveNoFileComp
 			}
 			return nil, cobra.ShellCompDirectiveDefault
 		}
@@ -160,12 +161,12 @@ func completeNames(c *cobra.Command, a *App) {
 			var names []string
 			switch {
 			case len(args) == 0:
-				names = a.clusterNames(c.Context())
+				names = clusterNames(c.Context(), a)
 			case machines && (len(args) == 1 || several):
-				names = a.machineNames(c.Context(), args[0], slices.Contains([]string{"cordon", "uncordon", "drain"}, c.Name()))
+				names = machineNames(c.Context(), a, args[0], slices.Contains([]string{"cordon", "uncordon", "drain"}, c.Name()))
 				names = slices.DeleteFunc(names, func(n string) bool { return slices.Contains(args[1:], n) })
 			case strings.Contains(arguments, "[RUN]") && len(args) == 1:
-				names = a.runNames(c.Context(), args[0])
+				names = runNames(c.Context(), a, args[0])
 			}
 			return names, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -176,7 +177,7 @@ func completeNames(c *cobra.Command, a *App) {
 }
 
 // clusterNames is storedNames for completion, which can't report an error: it completes nothing then.
-func (a *App) clusterNames(ctx context.Context) []string {
+func clusterNames(ctx context.Context, a *App) []string {
 	ctx, cancel := context.WithTimeout(ctx, completionTime)
 	defer cancel()
 	names, err := a.storedNames(ctx)
@@ -210,7 +211,7 @@ func (a *App) storedNames(ctx context.Context) (names []string, err error) {
 }
 
 // bundleNames lists the IDs of bundles, with descriptions.
-func (a *App) bundleNames(c *cobra.Command) []string {
+func bundleNames(a *App, c *cobra.Command) []string {
 	root := ""
 	if f := c.Flag("library"); f != nil {
 		root = f.Value.String()
@@ -231,7 +232,7 @@ func (a *App) bundleNames(c *cobra.Command) []string {
 }
 
 // runNames lists the runs on a cluster, the newest first.
-func (a *App) runNames(ctx context.Context, cluster string) []string {
+func runNames(ctx context.Context, a *App, cluster string) []string {
 	st, err := a.viewStore(ctx)
 	if err != nil {
 		return nil
@@ -259,15 +260,12 @@ func storedDocument(ctx context.Context, a *App, cluster string) *v1alpha1.Clust
 	if err != nil {
 		return nil
 	}
-	doc, err := v1alpha1.Parse("the stored document", rec.Document)
-	if err != nil {
-		return nil
-	}
+	doc, _ := validation.Parse("the stored document", rec.Document) // nil with an error
 	return doc
 }
 
 // machineNames lists the machines of a cluster's stored document; with nodes, only machines that have a node.
-func (a *App) machineNames(ctx context.Context, cluster string, nodes bool) (names []string) {
+func machineNames(ctx context.Context, a *App, cluster string, nodes bool) (names []string) {
 	doc := storedDocument(ctx, a, cluster)
 	if doc == nil {
 		return nil
@@ -288,6 +286,6 @@ func namesOf(a *App) *verbs.Names {
 			if server() {
 				return nil // names are unknown without a look at the cluster
 			}
-			return a.machineNames(ctx, cluster, false)
+			return machineNames(ctx, a, cluster, false)
 		}}
 }

@@ -61,7 +61,7 @@ not listed, and the next backup removes it.`,
 		Example: "  naupegos backup create demo\n  naupegos backup create demo -o json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.createBackup(cmd.Context(), args[0], &f, &out)
+			return createBackup(cmd.Context(), a, args[0], &f, &out)
 		},
 	}
 	c.Flags().Var(&f.progress, "progress", "progress output: tty, plain, json or none (default tty on a terminal, else plain)")
@@ -70,7 +70,7 @@ not listed, and the next backup removes it.`,
 }
 
 // createBackup makes a backup with a plan of one step, which the journal records.
-func (a *App) createBackup(ctx context.Context, name string, f *runFlags, out *output.Format) (err error) {
+func createBackup(ctx context.Context, a *App, name string, f *runFlags, out *output.Format) (err error) {
 	_, done, err := a.carry(ctx, &verb{asked: operate.Asked{Verb: "backup create", Cluster: name}, flags: f})
 	if err != nil {
 		return err
@@ -97,12 +97,12 @@ found it whole. With -f, look where that document says, even if the store does n
 		Example: "  naupegos backup list demo\n  naupegos backup list demo -f demo.yaml\n  naupegos backup list demo -o json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if there, err := a.backupsAfar(cmd.Context(), args[0], file); err != nil {
+			if there, err := backupsAfar(cmd.Context(), a, args[0], file); err != nil {
 				return err
 			} else if there != nil {
 				return out.Print(a.Out, there.Items, func(w io.Writer) error { return backupTable(w, args[0], there) })
 			}
-			b, err := a.backupsOf(cmd.Context(), args[0], file)
+			b, err := backupsOf(cmd.Context(), a, args[0], file)
 			if err != nil {
 				return err
 			}
@@ -137,7 +137,7 @@ fingerprint of that key: note it elsewhere, and give it to --signed-by if the st
 			if len(args) == 2 {
 				id = args[1]
 			}
-			shown, err := a.backup(cmd.Context(), args[0], id, file, &trust)
+			shown, err := backupNamed(cmd.Context(), a, args[0], id, file, &trust)
 			if err != nil {
 				return err
 			}
@@ -150,8 +150,8 @@ fingerprint of that key: note it elsewhere, and give it to --signed-by if the st
 	return c
 }
 
-// backup finds one backup, here or on a server, and verifies its signature.
-func (a *App) backup(ctx context.Context, name, id, file string, trust *trustFlags) (*operate.BackupShown, error) {
+// backupNamed finds one backup, here or on a server, and verifies its signature.
+func backupNamed(ctx context.Context, a *App, name, id, file string, trust *trustFlags) (*operate.BackupShown, error) {
 	c, err := a.server()
 	if err != nil {
 		return nil, err
@@ -163,10 +163,10 @@ func (a *App) backup(ctx context.Context, name, id, file string, trust *trustFla
 		return client.See(ctx, c, name, operate.BackupView, operate.BackupID{ID: id})
 	}
 	if c != nil {
-		_, err := a.backupsAfar(ctx, name, file)
+		_, err := backupsAfar(ctx, a, name, file)
 		return nil, err
 	}
-	b, err := a.backupsOf(ctx, name, file)
+	b, err := backupsOf(ctx, a, name, file)
 	if err != nil {
 		return nil, err
 	}
@@ -250,7 +250,7 @@ keep it elsewhere.`,
 }
 
 // backupsOf finds the location of a cluster's backups: from a document, else from the store's record of the cluster, else the state directory.
-func (a *App) backupsOf(ctx context.Context, name, file string) (*operate.BackupsOf, error) {
+func backupsOf(ctx context.Context, a *App, name, file string) (*operate.BackupsOf, error) {
 	st, err := a.viewStore(ctx)
 	if err != nil {
 		return nil, err
@@ -269,7 +269,7 @@ func (a *App) backupsOf(ctx context.Context, name, file string) (*operate.Backup
 }
 
 // backupsAfar returns the backups that the server in use lists; nil if there is no server.
-func (a *App) backupsAfar(ctx context.Context, name, file string) (*operate.BackupList, error) {
+func backupsAfar(ctx context.Context, a *App, name, file string) (*operate.BackupList, error) {
 	c, err := a.server()
 	if err != nil || c == nil {
 		return nil, err

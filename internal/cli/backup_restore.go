@@ -88,7 +88,7 @@ func (f *openFlags) find(ctx context.Context, a *App, name, id string) (*backup.
 		return nil, nil, err
 	}
 	if target == nil {
-		b, err := a.backupsOf(ctx, name, f.file)
+		b, err := backupsOf(ctx, a, name, f.file)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -185,7 +185,7 @@ With --server, the server rehearses it: where the store has the backups, with th
 			if len(args) == 2 {
 				id = args[1]
 			}
-			return a.rehearseBackup(cmd.Context(), args[0], id, &f, &out)
+			return rehearseBackup(cmd.Context(), a, args[0], id, &f, &out)
 		},
 	}
 	f.bind(c)
@@ -193,11 +193,11 @@ With --server, the server rehearses it: where the store has the backups, with th
 	return c
 }
 
-func (a *App) rehearseBackup(ctx context.Context, name, id string, f *openFlags, out *output.Format) (err error) {
+func rehearseBackup(ctx context.Context, a *App, name, id string, f *openFlags, out *output.Format) (err error) {
 	if c, err := a.server(); err != nil {
 		return err
 	} else if c != nil {
-		return a.rehearseAfar(ctx, name, id, f, out)
+		return rehearseAfar(ctx, a, name, id, f, out)
 	}
 	set, target, err := f.find(ctx, a, name, id)
 	if err != nil {
@@ -216,7 +216,7 @@ func (a *App) rehearseBackup(ctx context.Context, name, id string, f *openFlags,
 }
 
 // rehearseAfar lets a server prove a set.
-func (a *App) rehearseAfar(ctx context.Context, name, id string, f *openFlags, out *output.Format) error {
+func rehearseAfar(ctx context.Context, a *App, name, id string, f *openFlags, out *output.Format) error {
 	if f.trustFlags.given() {
 		return fail.New(fail.Refused, "--signed-by and --unsigned need the store itself, and a server is named").Do("leave them out; or run the command on the host of the server's store, with its --state-dir")
 	}
@@ -298,7 +298,7 @@ as well. On another machine, or with another store, name the directory with --ba
 			if f.of != "" && !f.newIdentity {
 				return fail.New(fail.Invalid, "--of is for another cluster than the backup's").Do("--new-identity makes one")
 			}
-			return a.restore(cmd.Context(), args[0], &f)
+			return restore(cmd.Context(), a, args[0], &f)
 		},
 	}
 	c.Flags().StringVar(&f.from, "from", "", "ID of the backup, or latest")
@@ -312,7 +312,7 @@ as well. On another machine, or with another store, name the directory with --ba
 }
 
 // restore restores a backup, here or on a server.
-func (a *App) restore(ctx context.Context, name string, f *backupRestoreFlags) error {
+func restore(ctx context.Context, a *App, name string, f *backupRestoreFlags) error {
 	began := time.Now()
 	if err := f.check(!f.newIdentity); err != nil {
 		return err

@@ -61,7 +61,7 @@ Exit status of --check: 0 if nothing fails, 4 if something does.`,
 			case check && policy, check && rotation, policy && rotation:
 				return fail.New(fail.Invalid, "--check, --policy and --rotation exclude each other")
 			}
-			doc, _, err := a.examined(cmd.Context(), name, file)
+			doc, _, err := examined(cmd.Context(), a, name, file)
 			if err != nil {
 				return err
 			}
@@ -71,7 +71,7 @@ Exit status of --check: 0 if nothing fails, 4 if something does.`,
 			}
 			switch {
 			case check:
-				return a.checkIssuer(cmd.Context(), name, doc, &out)
+				return checkIssuer(cmd.Context(), a, name, doc, &out)
 			case policy:
 				_, err = fmt.Fprint(a.Out, vault.Policy(*spec))
 			case rotation:
@@ -91,11 +91,11 @@ Exit status of --check: 0 if nothing fails, 4 if something does.`,
 }
 
 // checkIssuer prints the checks of a cluster's Vault.
-func (a *App) checkIssuer(ctx context.Context, name string, doc *v1alpha1.Cluster, out *output.Format) error {
+func checkIssuer(ctx context.Context, a *App, name string, doc *v1alpha1.Cluster, out *output.Format) error {
 	if c, err := a.server(); err != nil {
 		return err
 	} else if c != nil {
-		return a.checkIssuerAfar(ctx, c, name, out)
+		return checkIssuerAfar(ctx, a, c, name, out)
 	}
 	var checks []provider.Check
 	o := sessionOptions{look: true, readOnly: true}
@@ -103,14 +103,14 @@ func (a *App) checkIssuer(ctx context.Context, name string, doc *v1alpha1.Cluste
 		checks, err = s.Cluster.CheckIssuer(ctx)
 		return err
 	}
-	if err := a.onEither(ctx, name, doc, o, look); err != nil {
+	if err := onEither(ctx, a, name, doc, o, look); err != nil {
 		return err
 	}
-	return a.printChecks(checks, out)
+	return printChecks(a, checks, out)
 }
 
 // checkIssuerAfar lets a server make the checks, because it is the Vault's client.
-func (a *App) checkIssuerAfar(ctx context.Context, c *client.Client, name string, out *output.Format) error {
+func checkIssuerAfar(ctx context.Context, a *App, c *client.Client, name string, out *output.Format) error {
 	if name == "" {
 		return fail.New(fail.Refused, "--check of -f FILE looks from here, and a server is named").Do("name a cluster that the server knows, or leave out --server and $NAUPEGOS_SERVER")
 	}
@@ -118,11 +118,11 @@ func (a *App) checkIssuerAfar(ctx context.Context, c *client.Client, name string
 	if err != nil {
 		return err
 	}
-	return a.printChecks(got.Items, out)
+	return printChecks(a, got.Items, out)
 }
 
 // printChecks prints checks, and returns the exit code for them.
-func (a *App) printChecks(checks []provider.Check, out *output.Format) error {
+func printChecks(a *App, checks []provider.Check, out *output.Format) error {
 	if err := out.Print(a.Out, checks, func(w io.Writer) error { return checkTable(w, checks) }); err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ with spec.protect: true refuses destroy until an apply has removed that field.`,
 		Example: "  naupegos destroy demo\n  naupegos destroy demo --yes\n  naupegos destroy demo --keep-volumes",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.destroy(cmd.Context(), args[0], keepVolumes, &f)
+			return destroy(cmd.Context(), a, args[0], keepVolumes, &f)
 		},
 	}
 	c.Flags().BoolVar(&keepVolumes, "keep-volumes", false, "keep the volumes of PersistentVolumeClaims in the cloud")
@@ -41,7 +41,7 @@ with spec.protect: true refuses destroy until an apply has removed that field.`,
 	return c
 }
 
-func (a *App) destroy(ctx context.Context, name string, keepVolumes bool, f *runFlags) error {
+func destroy(ctx context.Context, a *App, name string, keepVolumes bool, f *runFlags) error {
 	f.typed = name
 	_, done, err := a.carry(ctx, &verb{asked: operate.Asked{Verb: operate.Destroy, Cluster: name, KeepVolumes: keepVolumes}, flags: f, question: fmt.Sprintf("Destroy cluster %s and all its data?", name)})
 	if err != nil {
@@ -85,7 +85,7 @@ run the same command again; until it has finished, apply refuses.`,
 			if o.Machine != "" && o.KeepVolumes {
 				return fail.New(fail.Invalid, "--machine and --keep-volumes exclude each other").Do("one machine gives no volume back")
 			}
-			return a.reset(cmd.Context(), args[0], o, &format, &f)
+			return reset(cmd.Context(), a, args[0], o, &format, &f)
 		},
 	}
 	c.Flags().StringVar(&o.Machine, "machine", "", "reset this machine only (default: all)")
@@ -96,7 +96,7 @@ run the same command again; until it has finished, apply refuses.`,
 	return c
 }
 
-func (a *App) reset(ctx context.Context, name string, o removal.ResetOptions, format *output.Format, f *runFlags) error {
+func reset(ctx context.Context, a *App, name string, o removal.ResetOptions, format *output.Format, f *runFlags) error {
 	v := &verb{asked: operate.Asked{Verb: "reset", Cluster: name, Machine: o.Machine, KeepVolumes: o.KeepVolumes}, flags: f, out: format}
 	v.question, f.typed = fmt.Sprintf("Remove Kubernetes from all machines of cluster %s, and lose its data?", name), name
 	if o.Machine != "" {

@@ -61,7 +61,7 @@ func foreseen(ctx context.Context, a *App, asked operate.Asked) (p *plan.Plan, l
 	return b.First.Plan, b.Later(), b.First.Unready, b.Close()
 }
 
-// look returns the look of plans on w. With verbose logging it includes the changed lines of files.
-func (a *App) look(w io.Writer, hunks bool) show.Look {
+// lookOf returns the look of plans on w. With verbose logging it includes the changed lines of files.
+func lookOf(a *App, w io.Writer, hunks bool) show.Look {
 	return show.Look{Color: a.Color(w), Hunks: hunks || a.logging.verbose}
 }

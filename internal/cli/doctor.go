@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/cli/bundles"
 	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/client"
@@ -43,11 +44,11 @@ Exit status: 0 if nothing fails, 4 if something does.`,
 			if file != "" && len(args) > 0 {
 				return fail.New(fail.Invalid, "NAME and -f exclude each other").Do("the document says which cluster it is")
 			}
-			checks, err := a.examine(cmd.Context(), strings.Join(args, ""), file)
+			checks, err := examine(cmd.Context(), a, strings.Join(args, ""), file)
 			if err != nil {
 				return err
 			}
-			return a.printChecks(checks, &out)
+			return printChecks(a, checks, &out)
 		},
 	}
 	c.Flags().StringVarP(&file, "file", "f", "", "check for the cluster in this document; - for standard input")
@@ -89,7 +90,7 @@ func check(name, detail string, err error) provider.Check {
 }
 
 // examine checks everything, for one cluster or in general.
-func (a *App) examine(ctx context.Context, name, file string) ([]provider.Check, error) {
+func examine(ctx context.Context, a *App, name, file string) ([]provider.Check, error) {
 	c, err := a.server()
 	switch {
 	case err != nil:
@@ -97,13 +98,13 @@ func (a *App) examine(ctx context.Context, name, file string) ([]provider.Check,
 	case c != nil && file != "":
 		return nil, fail.New(fail.Refused, "-f is checked from this host, but a server is named").Do("leave out -f, or --server and $NAUPEGOS_SERVER")
 	case c != nil:
-		return a.examineAfar(ctx, c, name), nil
+		return examineAfar(ctx, a, c, name), nil
 	}
-	return a.examineHere(ctx, name, file), nil
+	return examineHere(ctx, a, name, file), nil
 }
 
 // examineAfar checks a server, and lets it check the needs of one of its clusters.
-func (a *App) examineAfar(ctx context.Context, c *client.Client, name string) []provider.Check {
+func examineAfar(ctx context.Context, a *App, c *client.Client, name string) []provider.Check {
 	checks := []provider.Check{check("naupegos", "version "+version, nil)}
 	at, err := c.Server(ctx)
 	if err != nil {
@@ -120,11 +121,11 @@ func (a *App) examineAfar(ctx context.Context, c *client.Client, name string) []
 	return append(checks, got.Items...)
 }
 
-func (a *App) examineHere(ctx context.Context, name, file string) []provider.Check {
+func examineHere(ctx context.Context, a *App, name, file string) []provider.Check {
 	path, err := findAgent()
 	checks := []provider.Check{check("naupegos", "version "+version, nil), check("agent", path, err)}
-	doc, of, err := a.examined(ctx, name, file)
-	checks = append(checks, a.checkStore(ctx))
+	doc, of, err := examined(ctx, a, name, file)
+	checks = append(checks, checkStore(ctx, a))
 	for _, p := range userdir.Places() {
 		checks = append(checks, check(p.Name, p.Dir, p.Try()))
 	}
@@ -134,7 +135,7 @@ func (a *App) examineHere(ctx context.Context, name, file string) []provider.Che
 	if err != nil {
 		return checks
 	}
-	checks = append(checks, a.checkBundle(ctx, doc))
+	checks = append(checks, checkBundle(ctx, a, doc))
 	if doc == nil || doc.Spec.Provider.Local != nil {
 		host, err := local.CheckHost()
 		if err != nil {
@@ -148,35 +149,21 @@ func (a *App) examineHere(ctx context.Context, name, file string) []provider.Che
 	if doc.Spec.Provider.Local != nil && os.Geteuid() != 0 {
 		return checks // the other checks require root, which the host's checks report
 	}
-	return append(checks, a.checkCluster(ctx, name, doc)...)
+	return append(checks, checkCluster(ctx, a, name, doc)...)
 }
 
 // examined returns the document to check, and its origin; no document is not an error.
-func (a *App) examined(ctx context.Context, name, file string) (doc *v1alpha1.Cluster, of string, err error) {
+func examined(ctx context.Context, a *App, name, file string) (doc *v1alpha1.Cluster, of string, err error) {
 	switch {
 	case file != "":
 		doc, _, err = a.readDocument(file)
 		return doc, file, err
 	case name != "":
-		if c, err := a.server(); err != nil {
-			return nil, name, err
-		} else if c != nil {
-			data, err := c.Document(ctx, name)
-			if err == nil {
-				doc, err = v1alpha1.Parse("the stored document of "+name, data)
-			}
-			return doc, "the stored document of " + name, err
-		}
-		st, err := a.viewStore(ctx)
+		data, err := lastApplied(ctx, a, name)
 		if err != nil {
 			return nil, name, err
 		}
-		defer st.Close()
-		rec, err := st.Cluster(ctx, name)
-		if err != nil {
-			return nil, name, err
-		}
-		doc, err = v1alpha1.Parse("the stored document of "+name, rec.Document)
+		doc, err = validation.Parse("the stored document of "+name, data)
 		return doc, "the stored document of " + name, err
 	}
 	return nil, "", nil
@@ -186,7 +173,7 @@ func (a *App) examined(ctx context.Context, name, file string) (doc *v1alpha1.Cl
 const storeRoom = 4 << 20
 
 // checkStore opens the store, and tries whether its directory can be written to.
-func (a *App) checkStore(ctx context.Context) provider.Check {
+func checkStore(ctx context.Context, a *App) provider.Check {
 	st, err := a.viewStore(ctx)
 	if err != nil {
 		return check("store", "", err)
@@ -200,7 +187,7 @@ func (a *App) checkStore(ctx context.Context) provider.Check {
 }
 
 // checkBundle looks for the bundle of a document, or of a new one. If it is missing, building it requires certain programs.
-func (a *App) checkBundle(ctx context.Context, doc *v1alpha1.Cluster) provider.Check {
+func checkBundle(ctx context.Context, a *App, doc *v1alpha1.Cluster) provider.Check {
 	const name = "bundle"
 	kubernetes, addons := v1alpha1.LatestKubernetes, []string(nil)
 	if doc != nil {
@@ -228,20 +215,20 @@ func (a *App) checkBundle(ctx context.Context, doc *v1alpha1.Cluster) provider.C
 }
 
 // checkCluster checks the needs of one cluster with its provider.
-func (a *App) checkCluster(ctx context.Context, name string, doc *v1alpha1.Cluster) (checks []provider.Check) {
+func checkCluster(ctx context.Context, a *App, name string, doc *v1alpha1.Cluster) (checks []provider.Check) {
 	o := sessionOptions{look: true, readOnly: true, bundle: bundles.IfHere}
 	look := func(s *session) (err error) {
 		checks, err = s.Cluster.Check(ctx)
 		return err
 	}
-	if err := a.onEither(ctx, name, doc, o, look); err != nil {
+	if err := onEither(ctx, a, name, doc, o, look); err != nil {
 		checks = append(checks, check("cluster "+doc.Metadata.Name, "", err))
 	}
 	return checks
 }
 
 // onEither calls do with the cluster of this name, or, if name is empty, with a document's cluster.
-func (a *App) onEither(ctx context.Context, name string, doc *v1alpha1.Cluster, o sessionOptions, do func(*session) error) error {
+func onEither(ctx context.Context, a *App, name string, doc *v1alpha1.Cluster, o sessionOptions, do func(*session) error) error {
 	if name != "" {
 		return a.onCluster(ctx, name, o, do)
 	}

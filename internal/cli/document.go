@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -74,28 +75,33 @@ naupegos node add, node remove and upgrade made since. naupegos diff -f FILE sho
 		Example: "  naupegos document demo > cluster.yaml\n  naupegos document demo | diff cluster.yaml -",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if c, err := a.server(); err != nil {
-				return err
-			} else if c != nil {
-				data, err := c.Document(cmd.Context(), args[0])
-				if err == nil {
-					_, err = a.Out.Write(data)
-				}
-				return err
-			}
-			st, err := a.viewStore(cmd.Context())
+			data, err := lastApplied(cmd.Context(), a, args[0])
 			if err != nil {
 				return err
 			}
-			defer st.Close()
-			rec, err := st.Cluster(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			_, err = a.Out.Write(rec.Document)
+			_, err = a.Out.Write(data)
 			return err
 		},
 	}
+}
+
+// lastApplied returns the stored document of a cluster, from the server if one is named.
+func lastApplied(ctx context.Context, a *App, name string) ([]byte, error) {
+	if c, err := a.server(); err != nil {
+		return nil, err
+	} else if c != nil {
+		return c.Document(ctx, name)
+	}
+	st, err := a.viewStore(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer st.Close()
+	rec, err := st.Cluster(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return rec.Document, nil
 }
 
 func newSchemaCmd(a *App) *cobra.Command {

@@ -41,15 +41,15 @@ it is a handover.`,
 				name = args[0]
 			} else {
 				var err error
-				if name, err = a.onlyCluster(cmd.Context()); err != nil {
+				if name, err = onlyCluster(cmd.Context(), a); err != nil {
 					return err
 				}
 			}
-			return a.handover(cmd.Context(), name, dir, force)
+			return handOverCluster(cmd.Context(), a, name, dir, force)
 		},
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			if len(args) == 0 {
-				return a.clusterNames(cmd.Context()), cobra.ShellCompDirectiveDefault
+				return clusterNames(cmd.Context(), a), cobra.ShellCompDirectiveDefault
 			}
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},
@@ -58,7 +58,8 @@ it is a handover.`,
 	return c
 }
 
-func (a *App) handover(ctx context.Context, name, dir string, force bool) error {
+// handOverCluster writes a handover into dir.
+func handOverCluster(ctx context.Context, a *App, name, dir string, force bool) error {
 	now := time.Now()
 	if err := handover.CheckPlace(dir, force); err != nil { // before the first question
 		return err
@@ -75,7 +76,7 @@ func (a *App) handover(ctx context.Context, name, dir string, force bool) error 
 }
 
 // onlyCluster returns the cluster to use if the user named none.
-func (a *App) onlyCluster(ctx context.Context) (string, error) {
+func onlyCluster(ctx context.Context, a *App) (string, error) {
 	names, err := a.storedNames(ctx)
 	if err != nil {
 		return "", err
@@ -116,7 +117,7 @@ same command again; until it has finished, apply refuses.`,
 		Example: "  naupegos release demo ./demo-release --dry-run\n  naupegos release demo ./demo-release",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.release(cmd.Context(), args[0], args[1], &format, &f)
+			return releaseCluster(cmd.Context(), a, args[0], args[1], &format, &f)
 		},
 	}
 	format.Bind(c)
@@ -124,7 +125,8 @@ same command again; until it has finished, apply refuses.`,
 	return c
 }
 
-func (a *App) release(ctx context.Context, name, dir string, format *output.Format, f *runFlags) error {
+// releaseCluster plans and carries out a release.
+func releaseCluster(ctx context.Context, a *App, name, dir string, format *output.Format, f *runFlags) error {
 	write := func(files map[string][]byte) error { // again, if a release has written them before
 		return handover.Write(dir, name, files, time.Now(), handover.Released(dir, name))
 	}
@@ -135,7 +137,7 @@ func (a *App) release(ctx context.Context, name, dir string, format *output.Form
 	v.question = fmt.Sprintf("Release cluster %s to the recipient of %s, and delete it from the store?", name, dir)
 	v.here = func(o *operate.Options) {
 		o.HandOver = func(files map[string][]byte) error {
-			return a.onStore(ctx, "release "+name+" to "+dir, func() error { return write(files) })
+			return onStore(ctx, a, "release "+name+" to "+dir, func() error { return write(files) })
 		}
 	}
 	v.taking = func(ctx context.Context, c *client.Client, agreed *operate.Asked) error {
@@ -193,7 +195,7 @@ Exit status without --adopt: 0 if the cluster can be taken over, 4 if something 
   naupegos import demo --from 10.0.0.11 --user debian --identity ~/.ssh/id_ed25519 --adopt`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.importCluster(cmd.Context(), args[0], &f)
+			return importCluster(cmd.Context(), a, args[0], &f)
 		},
 	}
 	c.Flags().StringVar(&f.from, "from", "", "address of a control-plane host")
@@ -208,7 +210,7 @@ Exit status without --adopt: 0 if the cluster can be taken over, 4 if something 
 	return c
 }
 
-func (a *App) importCluster(ctx context.Context, name string, f *importFlags) error {
+func importCluster(ctx context.Context, a *App, name string, f *importFlags) error {
 	c, err := a.server()
 	if err != nil {
 		return err
@@ -225,7 +227,7 @@ func (a *App) importCluster(ctx context.Context, name string, f *importFlags) er
 		}
 		return err
 	}
-	report, write, err := a.foreign(ctx, c, name, way)
+	report, write, err := foreign(ctx, a, c, name, way)
 	if err != nil {
 		return err
 	}
@@ -239,7 +241,7 @@ func (a *App) importCluster(ctx context.Context, name string, f *importFlags) er
 }
 
 // foreign examines a foreign cluster, here or through a server.
-func (a *App) foreign(ctx context.Context, c *client.Client, name string, way *operate.Import) (r adopt.Report, write func(io.Writer) error, err error) {
+func foreign(ctx context.Context, a *App, c *client.Client, name string, way *operate.Import) (r adopt.Report, write func(io.Writer) error, err error) {
 	if c != nil {
 		got, err := c.Foreign(ctx, api.ForeignRequest{Cluster: name, Import: *way})
 		if err != nil {

@@ -32,7 +32,7 @@ cluster is destroyed.`,
 		Example: "  naupegos history\n  naupegos history demo last\n  naupegos history demo last --html demo.html",
 		Args:    cobra.MaximumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			st, done, err := a.journal(cmd.Context())
+			st, done, err := journal(cmd.Context(), a)
 			if err != nil {
 				return err
 			}
@@ -59,7 +59,7 @@ cluster is destroyed.`,
 				return err
 			}
 			if html != "" {
-				return a.writeHTML(html, run)
+				return writeHTML(a, html, run)
 			}
 			return out.Print(a.Out, run, func(w io.Writer) error { return show.WriteTimeline(w, *run, terminal.Width(w)) })
 		},
@@ -92,7 +92,7 @@ func runTable(w io.Writer, runs []plan.RunRecord) error {
 }
 
 // journal returns the journal to read, the server's or the store's, and a function that closes it.
-func (a *App) journal(ctx context.Context) (_ runs, done func(), err error) {
+func journal(ctx context.Context, a *App) (_ runs, done func(), err error) {
 	if c, err := a.server(); c != nil || err != nil {
 		return c, func() {}, err
 	}
@@ -136,7 +136,7 @@ func findRun(cmd *cobra.Command, st runs, cluster, id string) (*plan.RunRecord, 
 	return st.Run(cmd.Context(), list[0].ID)
 }
 
-func (a *App) writeHTML(path string, run *plan.RunRecord) error {
+func writeHTML(a *App, path string, run *plan.RunRecord) error {
 	f, err := os.Create(path)
 	if err != nil {
 		return fail.Wrap(fail.Invalid, err, "write %s", path)

@@ -163,7 +163,7 @@ func newPowerCmd(a *App, p power) *cobra.Command {
 		Example: p.examples(),
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.switchMachines(cmd.Context(), p, args[0], unique(args[1:]), &f)
+			return switchMachines(cmd.Context(), a, p, args[0], unique(args[1:]), &f)
 		},
 	}
 	if p.ask {
@@ -177,7 +177,7 @@ func newPowerCmd(a *App, p power) *cobra.Command {
 	return c
 }
 
-func (a *App) switchMachines(ctx context.Context, p power, name string, machines []string, f *runFlags) error {
+func switchMachines(ctx context.Context, a *App, p power, name string, machines []string, f *runFlags) error {
 	_, done, err := a.carry(ctx, &verb{asked: operate.Asked{Verb: "machine " + p.verb, Cluster: name, Machines: machines}, flags: f, brief: true, asks: func(on *plan.Plan) string {
 		if len(machines) > 0 {
 			return p.short + ": " + strings.Join(machines, ", ") + "?"

@@ -95,7 +95,7 @@ func newNodeCordonCmd(a *App) *cobra.Command {
 		Example: "  naupegos node cordon demo demo-general-1",
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.onNodes(cmd.Context(), operate.Asked{Verb: "node cordon"}, args, "cordoned")
+			return onNodes(cmd.Context(), a, operate.Asked{Verb: "node cordon"}, args, "cordoned")
 		},
 	}
 }
@@ -107,7 +107,7 @@ func newNodeUncordonCmd(a *App) *cobra.Command {
 		Example: "  naupegos node uncordon demo demo-general-1",
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.onNodes(cmd.Context(), operate.Asked{Verb: "node uncordon"}, args, "open for new pods")
+			return onNodes(cmd.Context(), a, operate.Asked{Verb: "node uncordon"}, args, "open for new pods")
 		},
 	}
 }
@@ -127,7 +127,7 @@ nodes stay cordoned until naupegos node uncordon.`,
 				return fail.New(fail.Invalid, "a time can't be negative")
 			}
 			o.TimeoutSeconds, o.GraceSeconds = seconds(timeout), seconds(grace)
-			return a.onNodes(cmd.Context(), operate.Asked{Verb: "node drain", Drain: &o}, args, "drained")
+			return onNodes(cmd.Context(), a, operate.Asked{Verb: "node drain", Drain: &o}, args, "drained")
 		},
 	}
 	c.Flags().DurationVar(&timeout, "timeout", 0, "time limit of draining each node (default: the document's spec.timeouts.drain)")
@@ -141,7 +141,7 @@ nodes stay cordoned until naupegos node uncordon.`,
 func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
 
 // onNodes executes a verb on the nodes named after the cluster, without asking, and prints their new state.
-func (a *App) onNodes(ctx context.Context, asked operate.Asked, args []string, done string) error {
+func onNodes(ctx context.Context, a *App, asked operate.Asked, args []string, done string) error {
 	asked.Cluster, asked.Machines = args[0], unique(args[1:])
 	if _, _, err := a.carry(ctx, &verb{asked: asked, flags: &runFlags{}}); err != nil {
 		return err
@@ -213,9 +213,9 @@ for --secret.`,
 				return err
 			}
 			if f.secret {
-				return a.autoscaleSecret(cmd.Context(), args[0], net.JoinHostPort(f.address[0], at[0]))
+				return autoscaleSecret(cmd.Context(), a, args[0], net.JoinHostPort(f.address[0], at[0]))
 			}
-			return a.autoscale(cmd.Context(), args, at, &f)
+			return autoscale(cmd.Context(), a, args, at, &f)
 		},
 	}
 	c.Flags().StringVar(&f.listen, "listen", "", "address and port to serve on")
@@ -249,7 +249,7 @@ func (f *autoscaleFlags) places(n int) (ports []string, err error) {
 const secretName = "naupegos-autoscaler" //nolint:gosec // a name
 
 // autoscaleSecret prints the Secret with which an autoscaler reaches the server.
-func (a *App) autoscaleSecret(ctx context.Context, name, address string) error {
+func autoscaleSecret(ctx context.Context, a *App, name, address string) error {
 	return a.onCluster(ctx, name, sessionOptions{readOnly: true}, func(s *session) error {
 		pair, ca, err := s.Cluster.AutoscaleClient(ctx)
 		if err != nil {
@@ -270,16 +270,16 @@ func (a *App) autoscaleSecret(ctx context.Context, name, address string) error {
 }
 
 // autoscale serves each cluster until it is interrupted, or serving one fails.
-func (a *App) autoscale(ctx context.Context, names, ports []string, f *autoscaleFlags) error {
+func autoscale(ctx context.Context, a *App, names, ports []string, f *autoscaleFlags) error {
 	host, _, _ := net.SplitHostPort(f.listen)
 	g, ctx := errgroup.WithContext(ctx)
 	for i, name := range names {
-		g.Go(func() error { return a.autoscaleOne(ctx, name, net.JoinHostPort(host, ports[i]), f) })
+		g.Go(func() error { return autoscaleOne(ctx, a, name, net.JoinHostPort(host, ports[i]), f) })
 	}
 	return g.Wait()
 }
 
-func (a *App) autoscaleOne(ctx context.Context, name, at string, f *autoscaleFlags) error {
+func autoscaleOne(ctx context.Context, a *App, name, at string, f *autoscaleFlags) error {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", at)
 	if err != nil {
 		return fail.Wrap(fail.Invalid, err, "serve the pools of cluster %s", name).Do("give another --listen")

@@ -177,7 +177,7 @@ func (a *App) planDestroy(ctx context.Context, args []string, f *planFlags) erro
 // if the plan has steps.
 func (a *App) printPlan(p *plan.Plan, later string, unready error, out *output.Format, hunks bool) error {
 	err := out.Print(a.Out, show.JSON(p), func(w io.Writer) error {
-		if err := show.WriteText(w, show.Unsaid(p, unready), a.look(w, hunks)); err != nil || later == "" {
+		if err := show.WriteText(w, show.Unsaid(p, unready), lookOf(a, w, hunks)); err != nil || later == "" {
 			return err
 		}
 		_, err := fmt.Fprintln(w, later)

@@ -45,7 +45,7 @@ of the first failure.`,
 					return err
 				}
 			}
-			return a.renew(cmd.Context(), args, &out, &f)
+			return renew(cmd.Context(), a, args, &out, &f)
 		},
 	}
 	c.Flags().BoolVar(&all, "all", false, "all clusters in the store")
@@ -62,12 +62,12 @@ type renewal struct {
 	Error   string    `json:"error,omitempty"` // why the due ones could not be renewed
 }
 
-func (a *App) renew(ctx context.Context, names []string, out *output.Format, f *runFlags) error {
+func renew(ctx context.Context, a *App, names []string, out *output.Format, f *runFlags) error {
 	done, failed := []renewal{}, []error{}
 	var differs error // a dry run has printed a plan
 	for _, name := range names {
 		r := renewal{Cluster: name, Renewed: []string{}}
-		err := a.renewOne(ctx, &r, out, f)
+		err := renewOne(ctx, a, &r, out, f)
 		if code := exitCode(0); errors.As(err, &code) {
 			differs = err
 			continue
@@ -106,7 +106,7 @@ func (r renewal) words() string {
 	return fmt.Sprintf("Cluster %s: nothing is due before %s.", r.Cluster, r.Next.Format(time.DateOnly))
 }
 
-func (a *App) renewOne(ctx context.Context, r *renewal, out *output.Format, f *runFlags) error {
+func renewOne(ctx context.Context, a *App, r *renewal, out *output.Format, f *runFlags) error {
 	_, done, err := a.carry(ctx, &verb{asked: operate.Asked{Verb: operate.Renew, Cluster: r.Cluster}, flags: f, out: out})
 	r.Renewed, r.Next = append(r.Renewed, done.Renewed...), done.Next
 	return err

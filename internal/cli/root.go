@@ -40,7 +40,7 @@ type App struct {
 	identityPassphrase string        // file with the passphrase of the store's identity
 	unlocked           *store.Unlock // shared by all stores that this process opens, so that it asks once
 
-	passphraseWork int // store.Key.Work; tests use less
+	passphraseWork int // archive.Key.Work; tests use less
 
 	now     func() context.Context // the command's
 	bundled time.Duration          // time spent on finding and making bundles

@@ -81,7 +81,7 @@ func (f front) Show(p *plan.Plan, later string) error {
 		}
 		return nil
 	}
-	err := show.WriteText(f.app.Err, p, f.app.look(f.app.Err, false))
+	err := show.WriteText(f.app.Err, p, lookOf(f.app, f.app.Err, false))
 	if err == nil && later != "" {
 		_, err = fmt.Fprintln(f.app.Err, later)
 	}

@@ -28,7 +28,7 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/bundle/bundletest"
 	"github.com/naupegos/naupegos/internal/gitread/gittest"
 	"github.com/naupegos/naupegos/internal/release"
@@ -142,7 +142,7 @@ func remember(ts *testscript.TestScript, neg bool, args []string) {
 	st, err := store.Open(ctx, store.Location{Dir: filepath.Join(ts.Getenv("XDG_STATE_HOME"), "naupegos")})
 	ts.Check(err)
 	defer st.Close()
-	doc, err := v1alpha1.Parse(args[0], []byte(ts.ReadFile(args[0])))
+	doc, err := validation.Parse(args[0], []byte(ts.ReadFile(args[0])))
 	ts.Check(err)
 	_, err = st.CreateCluster(ctx, store.Cluster{Name: "demo", Provider: doc.Spec.Provider.Name(), Document: []byte(ts.ReadFile(args[0]))})
 	ts.Check(err)

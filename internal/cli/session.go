@@ -24,6 +24,8 @@ import (
 	"github.com/naupegos/naupegos/internal/server/work"
 	"github.com/naupegos/naupegos/internal/siteset"
 	"github.com/naupegos/naupegos/internal/store"
+	"github.com/naupegos/naupegos/internal/store/archive"
+	"github.com/naupegos/naupegos/internal/store/engine"
 	"github.com/naupegos/naupegos/internal/store/filelock"
 	"github.com/naupegos/naupegos/internal/userdir"
 )
@@ -76,7 +78,7 @@ func (a *App) openDocument(ctx context.Context, doc *v1alpha1.Cluster, o session
 	}
 	s, err := operate.OpenDocument(ctx, st, doc, a.options(o))
 	if err == nil {
-		a.tellIfRestored(s.Record)
+		tellIfRestored(a, s.Record)
 	}
 	return &session{s, a}, err
 }
@@ -89,7 +91,7 @@ func (a *App) openNamed(ctx context.Context, name string, o sessionOptions) (*se
 	}
 	s, doc, err := operate.OpenNamed(ctx, st, name, a.options(o))
 	if err == nil {
-		a.tellIfRestored(s.Record)
+		tellIfRestored(a, s.Record)
 	}
 	return &session{s, a}, doc, err
 }
@@ -113,7 +115,7 @@ func (a *App) begin(ctx context.Context, asked operate.Asked, n work.Need, here 
 	}
 	b, err := operate.Begin(ctx, st, asked, o)
 	if err == nil {
-		a.tellIfRestored(b.Record)
+		tellIfRestored(a, b.Record)
 	}
 	return b, err
 }
@@ -212,11 +214,11 @@ func (a *App) location() (store.Location, error) {
 	if err != nil {
 		return at, err
 	}
-	if a.StoreURL != "" && store.HasPassword(at.URL) {
+	if a.StoreURL != "" && engine.HasPassword(at.URL) {
 		return at, fail.New(fail.Invalid, "--store holds a password: everybody on this host can read the arguments of a command").
 			Do("leave it away, and give it by PGPASSWORD or ~/.pgpass, or the whole address by $%s", storeVariable)
 	}
-	if at.URL != "" && !store.IsURL(at.URL) { // not shown: it may be a mistyped address with a password
+	if at.URL != "" && !engine.IsURL(at.URL) { // not shown: it may be a mistyped address with a password
 		return at, fail.New(fail.Invalid, "--store, or $%s, does not begin with postgres://", storeVariable).
 			Do("name a directory by --state-dir, a database by --store postgres://USER@HOST/DATABASE")
 	}
@@ -237,7 +239,7 @@ func newServerCmds(a *App) []*cobra.Command {
 	backup := func(ctx context.Context, w io.Writer, recipient string) error {
 		at, err := a.location()
 		if err == nil {
-			_, err = store.Backup(ctx, at, w, store.Key{Recipients: []string{recipient}})
+			_, err = store.Backup(ctx, at, w, archive.Key{Recipients: []string{recipient}})
 		}
 		return err
 	}

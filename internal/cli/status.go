@@ -46,11 +46,11 @@ clusters' health.`,
 			case f.wait < 0:
 				return fail.New(fail.Invalid, "--wait=%s is negative", f.wait)
 			case len(args) == 1:
-				return a.showStatus(cmd.Context(), args[0], &f)
+				return showStatus(cmd.Context(), a, args[0], &f)
 			case f.watch || f.wait > 0:
 				return fail.New(fail.Invalid, "--watch and --wait look at one cluster").Do("name it: naupegos status NAME --wait")
 			}
-			return a.listClusters(cmd.Context(), &f.out, within)
+			return listClusters(cmd.Context(), a, &f.out, within)
 		},
 	}
 	c.Flags().BoolVarP(&f.watch, "watch", "w", false, "print the status again each time it changes")
@@ -72,7 +72,7 @@ type statusFlags struct {
 }
 
 // showStatus prints a cluster's status: once, each time it changes, or once it is healthy.
-func (a *App) showStatus(ctx context.Context, name string, f *statusFlags) error {
+func showStatus(ctx context.Context, a *App, name string, f *statusFlags) error {
 	var limit <-chan time.Time
 	if f.wait > 0 {
 		limit = time.After(f.wait)
@@ -87,7 +87,7 @@ func (a *App) showStatus(ctx context.Context, name string, f *statusFlags) error
 		}
 		done := !f.watch && (f.wait == 0 || st.StateWord() != report.Unhealthy)
 		if f.watch || done {
-			if last, err = a.printStatus(st, f, last); err != nil {
+			if last, err = printStatus(a, st, f, last); err != nil {
 				return err
 			}
 		}
@@ -100,7 +100,7 @@ func (a *App) showStatus(ctx context.Context, name string, f *statusFlags) error
 			if f.watch {
 				return statusCode(st)
 			}
-			if _, err := a.printStatus(st, f, nil); err != nil {
+			if _, err := printStatus(a, st, f, nil); err != nil {
 				return err
 			}
 			return fail.New(fail.NotReady, "cluster %s is not healthy after %s", name, f.wait).Do("wait longer with --wait=TIME, or fix what is wrong: naupegos plan -f FILE shows what differs")
@@ -125,7 +125,7 @@ func (a *App) lookAt(ctx context.Context, name string) (st *report.Status, err e
 }
 
 // printStatus prints a status unless its text equals last, and returns its text.
-func (a *App) printStatus(st *report.Status, f *statusFlags, last []byte) ([]byte, error) {
+func printStatus(a *App, st *report.Status, f *statusFlags, last []byte) ([]byte, error) {
 	var b bytes.Buffer
 	if err := f.out.Print(&b, st, func(w io.Writer) error { return screen(a).Status(w, st, time.Now()) }); err != nil {
 		return nil, err
@@ -152,7 +152,7 @@ func statusCode(st *report.Status) error {
 }
 
 // listClusters lists the clusters in the store, with the health that it can find out within the given time.
-func (a *App) listClusters(ctx context.Context, out *output.Format, within time.Duration) error {
+func listClusters(ctx context.Context, a *App, out *output.Format, within time.Duration) error {
 	if c, err := a.server(); err != nil {
 		return err
 	} else if c != nil {
@@ -164,7 +164,7 @@ func (a *App) listClusters(ctx context.Context, out *output.Format, within time.
 			_, err := fmt.Fprintf(a.Out, "No clusters that this token may see on %s.\nnaupegos init writes a document, naupegos apply builds it.\n", c.Where())
 			return err
 		}
-		return a.printClusters(rows, out)
+		return printClusters(a, rows, out)
 	}
 	st, err := a.viewStore(ctx)
 	if err != nil {
@@ -181,11 +181,11 @@ func (a *App) listClusters(ctx context.Context, out *output.Format, within time.
 	quiet := *a
 	quiet.Err = io.Discard // a missing bundle shows in the health
 	operate.AddHealth(ctx, rows, within, quiet.lookAt)
-	return a.printClusters(rows, out)
+	return printClusters(a, rows, out)
 }
 
 // printClusters prints a list of clusters.
-func (a *App) printClusters(rows []operate.Row, out *output.Format) error {
+func printClusters(a *App, rows []operate.Row, out *output.Format) error {
 	return out.Print(a.Out, rows, func(w io.Writer) error { return screen(a).Clusters(w, rows) })
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/server/access"
 	"github.com/naupegos/naupegos/internal/store"
+	"github.com/naupegos/naupegos/internal/store/archive"
 )
 
 func newStoreCmd(a *App) *cobra.Command {
@@ -41,7 +42,7 @@ Secrets in it are encrypted. The key that opens them, identity.age, stays in the
 }
 
 func newStoreBackupCmd(a *App) *cobra.Command {
-	key := store.Key{Work: a.passphraseWork}
+	key := archive.Key{Work: a.passphraseWork}
 	var passphrase string
 	var out output.Format
 	c := &cobra.Command{
@@ -58,7 +59,7 @@ You can run it while other commands work. Backups of clusters, in backups/ of th
 			if len(key.Recipients) > 0 && passphrase != "" {
 				return fail.New(fail.Invalid, "--recipient and --passphrase-file exclude each other").Do("encrypt to recipients, or to a passphrase")
 			}
-			return a.backupStore(cmd.Context(), args[0], key, passphrase, &out)
+			return backupStore(cmd.Context(), a, args[0], key, passphrase, &out)
 		},
 	}
 	c.Flags().StringArrayVar(&key.Recipients, "recipient", nil, "age recipient that may open it, age1… (repeatable)")
@@ -68,7 +69,7 @@ You can run it while other commands work. Backups of clusters, in backups/ of th
 }
 
 // backupStore writes a complete new file, or none.
-func (a *App) backupStore(ctx context.Context, file string, key store.Key, passphrase string, out *output.Format) (err error) {
+func backupStore(ctx context.Context, a *App, file string, key archive.Key, passphrase string, out *output.Format) (err error) {
 	at, err := a.location()
 	if err != nil {
 		return err
@@ -88,7 +89,7 @@ func (a *App) backupStore(ctx context.Context, file string, key store.Key, passp
 		}
 	}
 	var all []store.Kept
-	err = a.onStore(ctx, "store backup "+file, func() (err error) {
+	err = onStore(ctx, a, "store backup "+file, func() (err error) {
 		all, err = store.Backup(ctx, at, f, key)
 		return err
 	})
@@ -128,7 +129,7 @@ func aroundStore(ctx context.Context, a *App, action string, do func() error) er
 }
 
 // onStore performs an operation on the whole store, and notes it in its audit.
-func (a *App) onStore(ctx context.Context, action string, do func() error) (err error) {
+func onStore(ctx context.Context, a *App, action string, do func() error) (err error) {
 	st, err := a.viewStore(ctx)
 	if err != nil {
 		return err
@@ -190,7 +191,7 @@ Everybody who shares the store needs a copy of identity.age, mode 0600, in their
 				return err
 			}
 			to.Unlock = from.Unlock
-			done, failed := a.moveStore(cmd.Context(), from, to, replace)
+			done, failed := moveStore(cmd.Context(), a, from, to, replace)
 			if done == nil {
 				return failed
 			}
@@ -213,7 +214,7 @@ Everybody who shares the store needs a copy of identity.age, mode 0600, in their
 }
 
 // moveStore moves the store, and notes it: before the copy, for both stores, and its outcome where the store is then. It has moved even if that note fails.
-func (a *App) moveStore(ctx context.Context, from, to store.Location, replace bool) (*store.Moved, error) {
+func moveStore(ctx context.Context, a *App, from, to store.Location, replace bool) (*store.Moved, error) {
 	action := "store move " + plainly(to)
 	if err := noteStore(ctx, a, action, "begun"); err != nil {
 		return nil, err
@@ -273,7 +274,7 @@ machines that the backup does not know.`,
 			if f.identity != "" && f.passphrase != "" {
 				return fail.New(fail.Invalid, "--identity and --passphrase-file exclude each other")
 			}
-			return a.restoreStore(cmd.Context(), args[0], &f)
+			return restoreStore(cmd.Context(), a, args[0], &f)
 		},
 	}
 	c.Flags().StringVar(&f.identity, "identity", "", "file with the age identity that opens the backup (default: ask for a passphrase)")
@@ -283,7 +284,7 @@ machines that the backup does not know.`,
 	return c
 }
 
-func (a *App) restoreStore(ctx context.Context, file string, f *restoreFlags) error {
+func restoreStore(ctx context.Context, a *App, file string, f *restoreFlags) error {
 	at, err := a.location()
 	if err != nil {
 		return err
@@ -293,7 +294,7 @@ func (a *App) restoreStore(ctx context.Context, file string, f *restoreFlags) er
 		return err
 	}
 	defer r.Close()
-	var key store.Key
+	var key archive.Key
 	if f.identity != "" {
 		if key.Identities, err = os.ReadFile(f.identity); err != nil {
 			return fail.Wrap(fail.Invalid, err, "read the identity")
@@ -360,7 +361,7 @@ func tellRestored(w io.Writer, done *store.Restored) error {
 }
 
 // tellIfRestored reminds the user that a cluster's record comes from a backup, until the cluster is applied again.
-func (a *App) tellIfRestored(rec *store.Cluster) {
+func tellIfRestored(a *App, rec *store.Cluster) {
 	made, err := time.Parse(time.RFC3339, rec.Facts[store.Fact{Kind: store.FactRestored}])
 	if err != nil {
 		return // the record is not from a backup

@@ -84,7 +84,7 @@ another person may have one.`,
 				}
 			}
 			action := map[bool]string{true: "store protect --none", false: "store protect"}[none]
-			if err := a.onStore(cmd.Context(), action, func() error { return store.Protect(cmd.Context(), at, by) }); err != nil {
+			if err := onStore(cmd.Context(), a, action, func() error { return store.Protect(cmd.Context(), at, by) }); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintln(a.Out, map[bool]string{true: "The store's identity is not protected any more.", false: "The store's identity is protected."}[none])

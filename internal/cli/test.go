@@ -43,7 +43,7 @@ Exit status: 0 if all tests pass, 5 if one fails.`,
 			if c, err := a.server(); err != nil {
 				return err
 			} else if c != nil {
-				return a.testAfar(cmd.Context(), args[0], limit, junit, &out)
+				return testAfar(cmd.Context(), a, args[0], limit, junit, &out)
 			}
 			return a.onCluster(cmd.Context(), args[0], sessionOptions{verb: "test", readOnly: true, bundle: bundles.IfHere}, func(s *session) error {
 				tell := func(addons.Proof) {}
@@ -54,7 +54,7 @@ Exit status: 0 if all tests pass, 5 if one fails.`,
 				if err != nil {
 					return err
 				}
-				return a.proven(args[0], proofs, junit, &out)
+				return printProofs(a, args[0], proofs, junit, &out)
 			})
 		},
 	}
@@ -65,7 +65,7 @@ Exit status: 0 if all tests pass, 5 if one fails.`,
 }
 
 // testAfar lets a server run the tests.
-func (a *App) testAfar(ctx context.Context, name string, limit time.Duration, junit string, out *output.Format) error {
+func testAfar(ctx context.Context, a *App, name string, limit time.Duration, junit string, out *output.Format) error {
 	_, done, err := a.carry(ctx, &verb{asked: operate.Asked{Verb: "test", Cluster: name, Seconds: seconds(limit)}, flags: &runFlags{}})
 	if err != nil {
 		return err
@@ -75,11 +75,11 @@ func (a *App) testAfar(ctx context.Context, name string, limit time.Duration, ju
 			fmt.Fprint(a.Out, proofLines(p))
 		}
 	}
-	return a.proven(name, done.Proofs, junit, out)
+	return printProofs(a, name, done.Proofs, junit, out)
 }
 
-// proven prints the results of a test.
-func (a *App) proven(name string, proofs []addons.Proof, junit string, out *output.Format) error {
+// printProofs prints the results of a test.
+func printProofs(a *App, name string, proofs []addons.Proof, junit string, out *output.Format) error {
 	if junit != "" {
 		if err := writeJUnit(junit, name, proofs); err != nil {
 			return err

@@ -51,7 +51,7 @@ sick, or consent is missing; 5 if the machine is still not Ready.`,
   naupegos repair demo --machine demo-general-2 --consent replace-machines
   */5 * * * * naupegos repair demo --yes --progress none     # in a crontab`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.repair(cmd.Context(), args[0], &f) },
+		RunE: func(cmd *cobra.Command, args []string) error { return repair(cmd.Context(), a, args[0], &f) },
 	}
 	c.Flags().StringVar(&f.machine, "machine", "", "repair this machine only, and at once")
 	f.run.bind(c)
@@ -68,7 +68,7 @@ type repaired struct {
 	Stuck   []string `json:"stuck,omitempty"`   // machines without a remaining method
 }
 
-func (a *App) repair(ctx context.Context, name string, f *repairFlags) error {
+func repair(ctx context.Context, a *App, name string, f *repairFlags) error {
 	_, done, err := a.carry(ctx, &verb{asked: operate.Asked{Verb: operate.Repair, Cluster: name, Machine: f.machine}, flags: &f.run, out: &f.out})
 	if err != nil {
 		return err
@@ -77,11 +77,11 @@ func (a *App) repair(ctx context.Context, name string, f *repairFlags) error {
 	if done.Round != nil {
 		round = *done.Round
 	}
-	return a.tellRound(name, round, f)
+	return tellRound(a, name, round, f)
 }
 
 // tellRound prints the result of a round. It returns an error if no machine was repaired and some have no method left, because a person must act.
-func (a *App) tellRound(name string, r upkeep.Round, f *repairFlags) error {
+func tellRound(a *App, name string, r upkeep.Round, f *repairFlags) error {
 	done := repaired{Cluster: name, Machine: r.Machine, Rung: string(r.Rung), Notes: append([]string{}, r.Notes...), Stuck: r.Stuck}
 	err := f.out.Print(a.Out, done, func(w io.Writer) error {
 		for _, n := range r.Notes {
@@ -133,7 +133,7 @@ Machines on OpenStack can also get another image: name it in the document, and n
 			if f.opts.Pool != "" && f.opts.Machine != "" {
 				return fail.New(fail.Invalid, "--pool and --machine exclude each other")
 			}
-			return a.update(cmd.Context(), args[0], &f)
+			return update(cmd.Context(), a, args[0], &f)
 		},
 	}
 	c.Flags().BoolVar(&f.opts.RebootOnly, "reboot-only", false, "reboot machines, needed or not, and do not update packages")
@@ -152,7 +152,7 @@ type updateFlags struct {
 	out  output.Format
 }
 
-func (a *App) update(ctx context.Context, name string, f *updateFlags) error {
+func update(ctx context.Context, a *App, name string, f *updateFlags) error {
 	began := time.Now()
 	p, done, err := a.carry(ctx, &verb{asked: operate.Asked{Verb: "update", Cluster: name, Update: &f.opts}, flags: &f.run, out: &f.out})
 	switch {
@@ -213,7 +213,7 @@ is interrupted, run it again.`,
 			if f.from == "" {
 				return fail.New(fail.Invalid, "no remaining machine is given").Do("--from MACHINE; naupegos status %s names the control-plane machines", args[0])
 			}
-			return a.recoverEtcd(cmd.Context(), args[0], &f)
+			return recoverEtcd(cmd.Context(), a, args[0], &f)
 		},
 	}
 	c.Flags().StringVar(&f.from, "from", "", "the control-plane machine whose etcd member remains")
@@ -222,7 +222,7 @@ is interrupted, run it again.`,
 	return c
 }
 
-func (a *App) recoverEtcd(ctx context.Context, name string, f *recoverFlags) error {
+func recoverEtcd(ctx context.Context, a *App, name string, f *recoverFlags) error {
 	began := time.Now()
 	_, done, err := a.carry(ctx, &verb{
 		asked: operate.Asked{Verb: "etcd recover", Cluster: name, Machine: f.from}, flags: &f.run, out: &f.format,

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/cluster/addons"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/observe"
@@ -19,7 +20,7 @@ import (
 // siteLab returns a running cluster whose document lists addons, given as a YAML list.
 func siteLab(t *testing.T, list string) *lab {
 	t.Helper()
-	doc := testkit.Value(v1alpha1.Parse("cluster.yaml", []byte("apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata: {name: demo}\n"+
+	doc := testkit.Value(validation.Parse("cluster.yaml", []byte("apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata: {name: demo}\n"+
 		"spec:\n  provider: {local: {}}\n  workers: [{name: a, replicas: 1}]\n  controlPlane: {replicas: 1}\n  addons: "+list+"\n")))(t)
 	return newLab(t, doc).Running(doc)
 }

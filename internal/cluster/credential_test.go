@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/addon"
 	"github.com/naupegos/naupegos/internal/cluster/addons"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
@@ -119,7 +119,7 @@ func onOpenStack(t *testing.T, k *keystone) *lab {
 	} {
 		t.Setenv(name, v)
 	}
-	doc, err := v1alpha1.Parse("test", []byte(`apiVersion: naupegos.dev/v1alpha1
+	doc, err := validation.Parse("test", []byte(`apiVersion: naupegos.dev/v1alpha1
 kind: Cluster
 metadata: {name: demo}
 spec:

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/cluster/removal"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -43,7 +43,7 @@ func inCloud(t *testing.T, volumes, balancers string) (*lab, *openstack.Provider
 	} {
 		t.Setenv(k, v)
 	}
-	doc, err := v1alpha1.Parse("test", []byte(`apiVersion: naupegos.dev/v1alpha1
+	doc, err := validation.Parse("test", []byte(`apiVersion: naupegos.dev/v1alpha1
 kind: Cluster
 metadata: {name: demo}
 spec:

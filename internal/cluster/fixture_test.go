@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/bundle/bundletest"
 	"github.com/naupegos/naupegos/internal/cluster/addons"
@@ -63,7 +64,7 @@ func document(t *testing.T, controlPlanes, gateways int, pools ...int) *v1alpha1
 		}
 		fmt.Fprintf(&b, "    - {name: %c, replicas: %d}\n", 'a'+i, n)
 	}
-	doc, err := v1alpha1.Parse("test", []byte(b.String()))
+	doc, err := validation.Parse("test", []byte(b.String()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/site"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
@@ -52,7 +53,7 @@ func TestDocumentsMayNotReplaceWhatMachinesRun(t *testing.T) {
 			with := document(t, 3, 2, 1)
 			with.Spec.Machines.Files = []v1alpha1.MachineFile{{Path: p}}
 			with.Default()
-			if errs := with.Validate(); len(errs) != 1 || !strings.Contains(errs.Error(), "is taken") {
+			if errs := validation.Validate(with); len(errs) != 1 || !strings.Contains(errs.Error(), "is taken") {
 				t.Errorf("%s: a document may have the file %s: %v", s.Name, p, errs)
 			}
 		}
@@ -60,14 +61,14 @@ func TestDocumentsMayNotReplaceWhatMachinesRun(t *testing.T) {
 			with := document(t, 3, 2, 1)
 			with.Spec.Machines.Units = []v1alpha1.MachineUnit{{Name: u.Name}}
 			with.Default()
-			if errs := with.Validate(); len(errs) != 1 {
+			if errs := validation.Validate(with); len(errs) != 1 {
 				t.Errorf("%s: a document may have the unit %s: %v", s.Name, u.Name, errs)
 			}
 		}
 		for key := range conf.Sysctls {
 			with := document(t, 3, 2, 1)
 			with.Spec.Machines.Sysctls = map[string]string{strings.ReplaceAll(key, ".", "/"): "7"}
-			if errs := with.Validate(); len(errs) != 1 {
+			if errs := validation.Validate(with); len(errs) != 1 {
 				t.Errorf("%s: a document may set %s: %v", s.Name, key, errs)
 			}
 		}

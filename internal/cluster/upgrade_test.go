@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/cluster/backups"
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/hops"
@@ -311,7 +312,7 @@ func TestObstaclesNeedConsent(t *testing.T) {
 func TestStayWithRelease(t *testing.T) {
 	const old, next = "v1.36.4", "v1.37.2"
 	stays := func(l *lab) string {
-		doc := testkit.Value(v1alpha1.Parse("test", []byte("apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata: {name: demo}\nspec: {provider: {local: {}}, workers: [{name: a, replicas: 1}]}\n")))(t)
+		doc := testkit.Value(validation.Parse("test", []byte("apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata: {name: demo}\nspec: {provider: {local: {}}, workers: [{name: a, replicas: 1}]}\n")))(t)
 		staged.StayWithRelease(l.Record, doc)
 		return doc.Spec.Kubernetes.Version
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cluster/stage"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/observe"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -31,7 +32,7 @@ func wireGuardDoc(t *testing.T, cidr string, peers ...string) *v1alpha1.Cluster 
 		w.Peers = append(w.Peers, p)
 	}
 	doc.Spec.Access.WireGuard = w
-	if errs := doc.Validate(); len(errs) > 0 {
+	if errs := validation.Validate(doc); len(errs) > 0 {
 		t.Fatal(errs)
 	}
 	return doc

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/policy"
 	"github.com/naupegos/naupegos/internal/store"
@@ -21,7 +22,7 @@ func (o *Options) Admit(ctx context.Context, st store.Store, doc *v1alpha1.Clust
 		return err
 	}
 	if err == nil && len(rec.Document) > 0 {
-		was, _ = v1alpha1.Parse("the stored document of "+rec.Name, rec.Document) // an unreadable document allows no releases
+		was, _ = validation.Parse("the stored document of "+rec.Name, rec.Document) // an unreadable document allows no releases
 	}
 	if err := o.Policy.Check(ctx, policy.NewCredentials(st.ServerSecrets()), doc, was); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/policy"
@@ -116,7 +117,7 @@ spec:
 		testkit.Must(t, policy.NewCredentials(st.ServerSecrets()).Add(t.Context(), cred, []byte("key:secret"), false))
 		o := Options{Policy: policy.New(v1alpha1.DefaultServerPolicy()), ReadOnly: true}
 		if c.refused == "" {
-			doc := testkit.Value(v1alpha1.Parse("test", []byte(document)))(t)
+			doc := testkit.Value(validation.Parse("test", []byte(document)))(t)
 			_, err := FindBackups(t.Context(), st, c.of, doc, &o)
 			testkit.Must(t, errors.Join(err, st.Close()))
 			continue

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/policy"
 	"github.com/naupegos/naupegos/internal/store"
@@ -64,7 +65,7 @@ func apart(ctx context.Context, st store.Store, doc *v1alpha1.Cluster) error {
 		if rec.Name == doc.Metadata.Name || len(rec.Document) == 0 {
 			continue
 		}
-		theirs, err := v1alpha1.Parse("the stored document of "+rec.Name, rec.Document)
+		theirs, err := validation.Parse("the stored document of "+rec.Name, rec.Document)
 		if err != nil {
 			continue // no session works with it
 		}

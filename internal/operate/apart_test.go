@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/store"
 	"github.com/naupegos/naupegos/internal/testkit"
@@ -41,7 +41,7 @@ func TestClustersKeepApart(t *testing.T) {
 		"a bucket of another":    {"prod-b", s3("https://s3.example.org", "other", "k8s/prod-a"), false},
 		"a prefix that is alike": {"prod-b", s3("https://s3.example.org", "backups", "k8s/prod-a2"), false},
 	} {
-		doc, err := v1alpha1.Parse(name, []byte(fmt.Sprintf(head, c.name)+c.spec))
+		doc, err := validation.Parse(name, []byte(fmt.Sprintf(head, c.name)+c.spec))
 		testkit.Must(t, err)
 		if err := apart(t.Context(), st, doc); (fail.KindOf(err) == fail.Refused) != c.refused {
 			t.Errorf("%s: %v", name, err)

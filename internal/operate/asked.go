@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/parts"
@@ -94,7 +95,7 @@ func (a *Asked) check() (*verb, error) {
 }
 
 func (a *Asked) parse() (*v1alpha1.Cluster, error) {
-	return v1alpha1.ParseFilledIn(a.from(), []byte(a.Document))
+	return validation.ParseFilledIn(a.from(), []byte(a.Document))
 }
 
 // from returns the name of the document in error messages.

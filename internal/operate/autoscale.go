@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/autoscale"
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/cluster/connect"
@@ -113,7 +114,7 @@ func (a *Autoscaling) carry(ctx context.Context, pool string, to Resizing, stop 
 	var doc *v1alpha1.Cluster
 	o := a.Options(true)
 	o.Edit = func(rec *store.Cluster) (_ *v1alpha1.Cluster, err error) {
-		doc, err = v1alpha1.Parse("the stored document of "+a.Cluster, rec.Document)
+		doc, err = validation.Parse("the stored document of "+a.Cluster, rec.Document)
 		return doc, err
 	}
 	return a.on(ctx, o, func(s *Session) error { return s.Scale(ctx, doc, pool, to, a.Terms(doc), stop, agreed) })

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/scaling"
@@ -52,7 +53,7 @@ func (b *Begun) edit(rec *store.Cluster) (*v1alpha1.Cluster, error) {
 	if b.Asked.Document != "" {
 		data = []byte(b.Asked.Document)
 	}
-	doc, err := v1alpha1.Parse(from, data)
+	doc, err := validation.Parse(from, data)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +77,7 @@ func (b *Begun) edit(rec *store.Cluster) (*v1alpha1.Cluster, error) {
 	default:
 		b.edited = agreed
 	}
-	if b.Document, err = v1alpha1.Parse(from+" with the change", []byte(b.edited.Document)); err != nil {
+	if b.Document, err = validation.Parse(from+" with the change", []byte(b.edited.Document)); err != nil {
 		return nil, err
 	}
 	if b.Document.Metadata.Name != rec.Name {
@@ -211,7 +212,7 @@ func (e *editing) uncounted(g wanted.Group, machine string) bool {
 	case wanted.Surge:
 		return true
 	case wanted.Remove:
-		have, err := v1alpha1.Parse("the cluster's document", e.rec.Document)
+		have, err := validation.Parse("the cluster's document", e.rec.Document)
 		if err != nil {
 			return false
 		}
@@ -300,7 +301,7 @@ func editRelease(b *Begun, rec *store.Cluster, doc *v1alpha1.Cluster, data []byt
 		if data, err = wanted.SetVersion(data, to); err != nil {
 			return nil, err
 		}
-		if _, err = v1alpha1.Parse("the document, with --to "+to, data); err != nil {
+		if _, err = validation.Parse("the document, with --to "+to, data); err != nil {
 			return nil, err
 		}
 	}
@@ -322,7 +323,7 @@ func editPool(u *Upgrade, rec *store.Cluster, doc *v1alpha1.Cluster, data []byte
 	if err != nil {
 		return nil, err
 	}
-	_, err = v1alpha1.Parse("the document, with --to "+to, data)
+	_, err = validation.Parse("the document, with --to "+to, data)
 	return &Edited{Document: string(data)}, err
 }
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -27,10 +27,10 @@ spec:
 `
 
 func TestShrink(t *testing.T) {
-	doc := testkit.Value(v1alpha1.Parse("test", []byte(twoPools)))(t)
+	doc := testkit.Value(validation.Parse("test", []byte(twoPools)))(t)
 	e := &editing{rec: &store.Cluster{Name: "demo"}, doc: doc, data: []byte(twoPools)}
 	testkit.Must(t, e.shrink([]string{"demo-a-1", "demo-b-1", "demo-a-3", "demo-cp-2", "demo-cp-3"}))
-	after := testkit.Value(v1alpha1.Parse("edited", e.data))(t)
+	after := testkit.Value(validation.Parse("edited", e.data))(t)
 	if n := []int{after.Spec.ControlPlane.Replicas, after.Spec.Workers[0].Count(), after.Spec.Workers[1].Count()}; n[0] != 1 || n[1] != 1 || n[2] != 0 {
 		t.Errorf("1, 1 and 0 should be left: %v", n)
 	}
@@ -58,9 +58,9 @@ func TestShrinkUncounted(t *testing.T) {
 		if c.decided != "" {
 			testkit.Must(t, memory.NewFacts(rec, nil).SetOf(t.Context(), memory.Decision, "demo-a-4", string(c.decided)))
 		}
-		e := &editing{rec: rec, doc: testkit.Value(v1alpha1.Parse("test", []byte(c.edits)))(t), data: []byte(c.edits)}
+		e := &editing{rec: rec, doc: testkit.Value(validation.Parse("test", []byte(c.edits)))(t), data: []byte(c.edits)}
 		testkit.Must(t, e.shrink([]string{"demo-a-4"}))
-		if n := testkit.Value(v1alpha1.Parse("edited", e.data))(t).Spec.Workers[0].Count(); n != c.left {
+		if n := testkit.Value(validation.Parse("edited", e.data))(t).Spec.Workers[0].Count(); n != c.left {
 			t.Errorf("%s: %d machines are left, want %d", name, n, c.left)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/cluster/report"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/store"
@@ -39,7 +39,7 @@ func Rows(ctx context.Context, st store.Store) ([]Row, error) {
 	rows := []Row{}
 	for _, c := range clusters {
 		r := Row{Name: c.Name, ID: c.ID, Provider: c.Provider, Created: c.CreatedAt}
-		if doc, err := v1alpha1.Parse("the stored document of "+c.Name, c.Document); err == nil { // else the health of the row says why
+		if doc, err := validation.Parse("the stored document of "+c.Name, c.Document); err == nil { // else the health of the row says why
 			r.Kubernetes = doc.Spec.Kubernetes.Version
 		}
 		for _, l := range leases {

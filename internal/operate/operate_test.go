@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/cluster/backups"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
@@ -59,7 +60,7 @@ func TestIDOfAnotherCluster(t *testing.T) {
 func TestIDOfADestroyedCluster(t *testing.T) {
 	at := store.Location{Dir: t.TempDir()}
 	open := func() store.Store { return testkit.Value(store.Open(t.Context(), at))(t) }
-	doc := testkit.Value(v1alpha1.ParseFilledIn("x", []byte(`apiVersion: naupegos.dev/v1alpha1
+	doc := testkit.Value(validation.ParseFilledIn("x", []byte(`apiVersion: naupegos.dev/v1alpha1
 kind: Cluster
 metadata: {name: mine}
 spec:

@@ -2,6 +2,7 @@ package operate
 
 import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
@@ -19,7 +20,7 @@ func guarded(name, verb string, stored []byte, doc *v1alpha1.Cluster) error {
 	if len(stored) == 0 {
 		return nil
 	}
-	was, err := v1alpha1.Parse("the stored document", stored)
+	was, err := validation.Parse("the stored document", stored)
 	if err != nil || !was.Spec.Protect {
 		return err
 	}

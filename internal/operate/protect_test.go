@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
@@ -26,7 +26,7 @@ func TestProtected(t *testing.T) {
 		{"upgrade", with, with, ""},
 		{Apply, "", with, ""},
 	} {
-		err := guarded("demo", c.verb, []byte(c.was), testkit.Value(v1alpha1.Parse("test", []byte(c.now)))(t))
+		err := guarded("demo", c.verb, []byte(c.was), testkit.Value(validation.Parse("test", []byte(c.now)))(t))
 		if c.want != "" {
 			testkit.Fails(t, err, fail.Refused, c.want)
 		} else if err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/backup"
 	"github.com/naupegos/naupegos/internal/backup/rehearse"
 	"github.com/naupegos/naupegos/internal/bundle"
@@ -72,7 +73,7 @@ func OpenBackup(ctx context.Context, set *backup.Set, key func() ([]byte, error)
 		return nil, err
 	}
 	o.Rec = memory.FromRecord(o.Record, o.Document)
-	if o.Doc, err = v1alpha1.Parse("the document in backup "+set.ID, o.Document); err != nil {
+	if o.Doc, err = validation.Parse("the document in backup "+set.ID, o.Document); err != nil {
 		return nil, err
 	}
 	o.Doc.Spec.Kubernetes.Version = set.Kubernetes

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/agent/turns"
 	"github.com/naupegos/naupegos/internal/backup"
 	"github.com/naupegos/naupegos/internal/backup/rehearse"
@@ -53,7 +54,7 @@ func FindBackups(ctx context.Context, st store.Store, name string, doc *v1alpha1
 	}
 	b.ClusterID = rec.ID
 	if doc == nil && len(rec.Document) > 0 {
-		if doc, err = v1alpha1.Parse("the stored document of "+name, rec.Document); err != nil {
+		if doc, err = validation.Parse("the stored document of "+name, rec.Document); err != nil {
 			return nil, err
 		}
 	}
@@ -221,7 +222,7 @@ func (r *restore) another(a *Asked) (doc *v1alpha1.Cluster, document []byte, err
 		document = []byte(a.Document)
 		doc, err = a.parse()
 	} else if document, err = wanted.SetName(r.opened.Document, a.Cluster); err == nil {
-		doc, err = v1alpha1.Parse("the document in backup "+r.set.ID, document)
+		doc, err = validation.Parse("the document in backup "+r.set.ID, document)
 	}
 	if err != nil {
 		return nil, nil, err

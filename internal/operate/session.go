@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/cluster/backups"
@@ -123,7 +124,7 @@ func OpenNamed(ctx context.Context, st store.Store, name string, o Options) (*Se
 	if err != nil {
 		return nil, nil, s.CloseWith(err)
 	}
-	doc, err := v1alpha1.Parse("the stored document of "+name, rec.Document)
+	doc, err := validation.Parse("the stored document of "+name, rec.Document)
 	if err == nil {
 		err = s.open(ctx, rec, doc, o)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/place"
 	"github.com/naupegos/naupegos/internal/policy"
@@ -50,12 +51,12 @@ func parse(t *testing.T, name, spec string) *v1alpha1.Cluster {
 	}
 	spec += "\ncontrolPlane: {replicas: 1, schedulable: true}"
 	text := "apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata: {name: " + name + "}\nspec:\n  " + strings.ReplaceAll(spec, "\n", "\n  ") + "\n"
-	return testkit.Value(v1alpha1.Parse("x", []byte(text)))(t)
+	return testkit.Value(validation.Parse("x", []byte(text)))(t)
 }
 
 // TestPolicy: for each use of the host, a document that is refused, and one that is allowed by what the administrator has defined.
 func TestPolicy(t *testing.T) {
-	rules := testkit.Value(v1alpha1.ParseServerPolicy("p", []byte(`apiVersion: naupegos.dev/v1alpha1
+	rules := testkit.Value(validation.ParseServerPolicy("p", []byte(`apiVersion: naupegos.dev/v1alpha1
 kind: ServerPolicy
 providers: [hosts, openstack, metal]
 clusters:
@@ -224,7 +225,7 @@ func TestBMC(t *testing.T) {
 			}
 		}
 	}
-	_, err := v1alpha1.ParseServerPolicy("policy.yaml", []byte("apiVersion: naupegos.dev/v1alpha1\nkind: ServerPolicy\nbmcNetworks: [10.9.0.0/24, 10.9.0.1/24, x]\n"))
+	_, err := validation.ParseServerPolicy("policy.yaml", []byte("apiVersion: naupegos.dev/v1alpha1\nkind: ServerPolicy\nbmcNetworks: [10.9.0.0/24, 10.9.0.1/24, x]\n"))
 	testkit.Fails(t, err, fail.Invalid, "bmcNetworks[1]", "bmcNetworks[2]", "policy.yaml:3")
 }
 
@@ -276,7 +277,7 @@ func TestPathsOfCredentials(t *testing.T) {
 		if c.where != "" {
 			text = fmt.Sprintf(c.doc, c.where)
 		}
-		doc := testkit.Value(v1alpha1.Parse("test", []byte(text)))(t)
+		doc := testkit.Value(validation.Parse("test", []byte(text)))(t)
 		creds := policy.NewCredentials(memory{})
 		cred := policy.Credential{Name: "c", For: []string{"at.example.org:8200", "http://at.example.org:8200"}, Clusters: []string{"prod-*"}, Paths: c.paths}
 		testkit.Must(t, creds.Add(t.Context(), cred, []byte("hunter2"), false))
@@ -295,14 +296,14 @@ func TestPathsOfCredentials(t *testing.T) {
 
 // TestBackupsOfAnotherInADirectory: a document's directory shows another cluster's backups only if that cluster may use it, too.
 func TestBackupsOfAnotherInADirectory(t *testing.T) {
-	rules := testkit.Value(v1alpha1.ParseServerPolicy("p", []byte(`apiVersion: naupegos.dev/v1alpha1
+	rules := testkit.Value(validation.ParseServerPolicy("p", []byte(`apiVersion: naupegos.dev/v1alpha1
 kind: ServerPolicy
 providers: [metal]
 clusters:
 - names: [prod-*]
   backupDirectories: [/srv/backups]
 `)))(t)
-	doc := testkit.Value(v1alpha1.ParseFilledIn("x", []byte(`apiVersion: naupegos.dev/v1alpha1
+	doc := testkit.Value(validation.ParseFilledIn("x", []byte(`apiVersion: naupegos.dev/v1alpha1
 kind: Cluster
 metadata: {name: prod-a}
 spec:
@@ -319,7 +320,7 @@ spec:
 
 // TestBuilds: operators of a single cluster have bundles built only where the rule of the cluster allows it.
 func TestBuilds(t *testing.T) {
-	rules := testkit.Value(v1alpha1.ParseServerPolicy("p", []byte("apiVersion: naupegos.dev/v1alpha1\nkind: ServerPolicy\nclusters: [{names: [lab-*], builds: true}, {names: [prod-*]}]\n")))(t)
+	rules := testkit.Value(validation.ParseServerPolicy("p", []byte("apiVersion: naupegos.dev/v1alpha1\nkind: ServerPolicy\nclusters: [{names: [lab-*], builds: true}, {names: [prod-*]}]\n")))(t)
 	for name, allowed := range map[string]bool{"lab-1": true, "prod-1": false, "other": false} {
 		doc := &v1alpha1.Cluster{}
 		doc.Metadata.Name = name

@@ -16,6 +16,7 @@ import (
 	"helm.sh/helm/v4/pkg/ignore"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
@@ -37,7 +38,7 @@ func Embed(shown, dir string, data []byte) ([]byte, error) {
 
 // read does the work of ReadDocument, and renders nothing.
 func read(shown, dir string, data []byte) (*v1alpha1.Cluster, []byte, error) {
-	doc, err := v1alpha1.ParseFilledIn(shown, data)
+	doc, err := validation.ParseFilledIn(shown, data)
 	if err != nil {
 		return doc, data, err
 	}
@@ -75,7 +76,7 @@ func read(shown, dir string, data []byte) (*v1alpha1.Cluster, []byte, error) {
 	if err != nil {
 		return nil, nil, fail.Wrap(fail.Invalid, err, "put the files of spec.manifests and spec.charts into the document").At(shown)
 	}
-	if doc, err = v1alpha1.ParseFilledIn(shown, text); err != nil {
+	if doc, err = validation.ParseFilledIn(shown, text); err != nil {
 		return nil, nil, err
 	}
 	return doc, text, nil

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/chart"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube/manifest"
@@ -90,7 +91,7 @@ func TestReadDocument(t *testing.T) {
 			}
 		}
 		canonical := testkit.Value(doc.Marshal())(t)
-		if _, err := v1alpha1.Parse("canonical", canonical); err != nil {
+		if _, err := validation.Parse("canonical", canonical); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -139,7 +140,7 @@ func TestSourcesRefused(t *testing.T) {
 			t.Errorf("%s: %v, want %q", p, err, want)
 		}
 	}
-	doc := testkit.Value(v1alpha1.Parse("cluster.yaml", []byte(head+"  manifests: [{name: x, dir: d}]\n")))(t)
+	doc := testkit.Value(validation.Parse("cluster.yaml", []byte(head+"  manifests: [{name: x, dir: d}]\n")))(t)
 	if _, err := All(doc, bare); fail.KindOf(err) != fail.Refused || !strings.Contains(err.Error(), "spec.manifests[0]") {
 		t.Errorf("a document without contents, as on a server: %v", err)
 	}

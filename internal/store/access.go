@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/store/rowmac"
 )
 
 // Access stores tokens, sessions and their last use.
@@ -68,10 +69,10 @@ func (s *database) AddToken(ctx context.Context, t Token) error {
 	t.Revoked, t.Reason = time.Time{}, printable(t.Reason)
 	err := s.changeSigned(ctx, once, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, "INSERT INTO tokens (id, name, hash, role, cluster, created_at, expires, revoked, reason, mac) VALUES ($1, $2, $3, $4, $5, $6, $7, 0, $8, $9)",
-			t.ID, t.Name, t.Hash, t.Role, t.Cluster, micros(t.Created), micros(t.Expires), t.Reason, s.mac(macTokens, t.macValues()...))
+			t.ID, t.Name, t.Hash, t.Role, t.Cluster, micros(t.Created), micros(t.Expires), t.Reason, s.mac(rowmac.Tokens, t.macValues()...))
 		return err
 	})
-	if s.d.isUnique(err) {
+	if s.d.IsUnique(err) {
 		return fail.New(fail.Conflict, "there is a token of the ID %s already", t.ID)
 	}
 	return s.wrap(err, "remember the token %s", t.ID)
@@ -88,7 +89,7 @@ func (s *database) Token(ctx context.Context, id string) (*Token, error) {
 	if err != nil {
 		return nil, s.wrap(err, "read the token %s", id)
 	}
-	if err := s.verify(ctx, macTokens, t.mac, t.macValues()...); err != nil {
+	if err := s.verify(ctx, rowmac.Tokens, t.mac, t.macValues()...); err != nil {
 		return nil, err
 	}
 	return &t.Token, nil
@@ -102,7 +103,7 @@ func (s *database) Tokens(ctx context.Context) ([]Token, error) {
 	}
 	all := make([]Token, 0, len(found))
 	for _, t := range found {
-		if err := s.verify(ctx, macTokens, t.mac, t.macValues()...); err != nil {
+		if err := s.verify(ctx, rowmac.Tokens, t.mac, t.macValues()...); err != nil {
 			return nil, err
 		}
 		all = append(all, t.Token)
@@ -127,18 +128,18 @@ func (s *database) UsedToken(ctx context.Context, id string, at time.Time) error
 
 // revoke revokes a token, unless it is already revoked or gone.
 func (s *database) revoke(ctx context.Context, tx *sql.Tx, id string, at int64) error {
-	t, err := one(ctx, s, tx, scanToken, selectToken+" WHERE id = $1"+s.d.sql().forUpdate, id)
+	t, err := one(ctx, s, tx, scanToken, selectToken+" WHERE id = $1"+s.d.SQL().ForUpdate, id)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && !t.Revoked.IsZero() {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if !hmac.Equal([]byte(t.mac), []byte(s.mac(macTokens, t.macValues()...))) { // a new MAC would legitimize a forged row
-		return notAuthentic(macTokens, t.mac, t.macValues())
+	if !hmac.Equal([]byte(t.mac), []byte(s.mac(rowmac.Tokens, t.macValues()...))) { // a new MAC would legitimize a forged row
+		return notAuthentic(rowmac.Tokens, t.mac, t.macValues())
 	}
 	t.Revoked = fromMicros(at)
-	return run(ctx, tx, "UPDATE tokens SET revoked = $1, mac = $2 WHERE id = $3", at, s.mac(macTokens, t.macValues()...), id)
+	return run(ctx, tx, "UPDATE tokens SET revoked = $1, mac = $2 WHERE id = $3", at, s.mac(rowmac.Tokens, t.macValues()...), id)
 }
 
 // macValues returns the values of macTokens' columns. The last use is not among them, because each request would have to sign the row again.
@@ -167,7 +168,7 @@ func (s *database) AddSession(ctx context.Context, x Session) error {
 			return err
 		}
 		_, err := tx.ExecContext(ctx, "INSERT INTO sessions (id, hash, issuer, subject, name, claims, hint, created_at, expires, proven, mac) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
-			x.ID, x.Hash, x.Issuer, x.Subject, x.Name, string(x.Claims), x.Hint, micros(x.Created), micros(x.Expires), micros(x.Proven), s.mac(macSessions, x.macValues()...))
+			x.ID, x.Hash, x.Issuer, x.Subject, x.Name, string(x.Claims), x.Hint, micros(x.Created), micros(x.Expires), micros(x.Proven), s.mac(rowmac.Sessions, x.macValues()...))
 		return err
 	})
 	return s.wrap(err, "remember the session %s", x.ID)
@@ -184,7 +185,7 @@ func (s *database) Session(ctx context.Context, id string) (*Session, error) {
 	if err != nil {
 		return nil, s.wrap(err, "read the session %s", id)
 	}
-	if err := s.verify(ctx, macSessions, x.mac, x.macValues()...); err != nil {
+	if err := s.verify(ctx, rowmac.Sessions, x.mac, x.macValues()...); err != nil {
 		return nil, err
 	}
 	return &x.Session, nil
@@ -202,7 +203,7 @@ func (s *database) Sessions(ctx context.Context) ([]Session, error) {
 	}
 	all := make([]Session, 0, len(found))
 	for _, x := range found {
-		if err := s.verify(ctx, macSessions, x.mac, x.macValues()...); err != nil {
+		if err := s.verify(ctx, rowmac.Sessions, x.mac, x.macValues()...); err != nil {
 			return nil, err
 		}
 		all = append(all, x.Session)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	foreign "github.com/naupegos/naupegos/internal/plan/words"
+	"github.com/naupegos/naupegos/internal/store/rowmac"
 )
 
 // keepAudit is the age at which entries are pruned.
@@ -183,7 +184,7 @@ func (s *database) Note(ctx context.Context, e AuditEntry) error {
 	}
 	e.At = e.At.UTC().Truncate(time.Microsecond)
 	err = s.change(ctx, s.db, once, func(tx *sql.Tx) error {
-		head, err := one(ctx, s, tx, scanHead, selectHead+s.d.sql().forUpdate) // serializes writers
+		head, err := one(ctx, s, tx, scanHead, selectHead+s.d.SQL().ForUpdate) // serializes writers
 		if err != nil {
 			return err
 		}
@@ -293,7 +294,7 @@ func (s *database) Forwarded(ctx context.Context, sink string) (int64, error) {
 	if err != nil {
 		return 0, s.wrap(err, "read a sink's position in the audit")
 	}
-	if err := s.verify(ctx, macSinks, at.mac, sink, decimal(at.seq), at.hash); err != nil {
+	if err := s.verify(ctx, rowmac.Sinks, at.mac, sink, decimal(at.seq), at.hash); err != nil {
 		return 0, err
 	}
 	head, err := s.AuditHead(ctx)
@@ -314,7 +315,7 @@ func (s *database) Forwarded(ctx context.Context, sink string) (int64, error) {
 func (s *database) Forward(ctx context.Context, sink string, last AuditEntry) error {
 	err := s.changeSigned(ctx, twice, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, "INSERT INTO audit_sinks (sink, seq, hash, mac) VALUES ($1, $2, $3, $4) ON CONFLICT (sink) DO UPDATE SET seq = excluded.seq, hash = excluded.hash, mac = excluded.mac",
-			sink, last.Seq, last.Hash, s.mac(macSinks, sink, decimal(last.Seq), last.Hash))
+			sink, last.Seq, last.Hash, s.mac(rowmac.Sinks, sink, decimal(last.Seq), last.Hash))
 		return err
 	})
 	return s.wrap(err, "store a sink's position in the audit")

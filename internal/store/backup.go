@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/store/archive"
 )
 
 // Facts in a copy of a store about its origin.
@@ -27,8 +28,8 @@ type Kept struct {
 
 // Backup writes an encrypted copy of the whole store, including the identity that decrypts its secrets, and returns the clusters in it. Other
 // contents of the state directory (snapshots of etcd) are not included.
-func Backup(ctx context.Context, at Location, w io.Writer, k Key) ([]Kept, error) {
-	if _, err := k.recipients(); err != nil {
+func Backup(ctx context.Context, at Location, w io.Writer, k archive.Key) ([]Kept, error) {
+	if err := k.Check(); err != nil {
 		return nil, err
 	}
 	s, err := openWith(ctx, at, (*database).openExisting)
@@ -45,8 +46,11 @@ func Backup(ctx context.Context, at Location, w io.Writer, k Key) ([]Kept, error
 	if err != nil {
 		return nil, err
 	}
-	return all, pack(w, tmp, k)
+	return all, archive.Pack(w, tmp, archived(), k)
 }
+
+// archived returns the names of the files in a backup, which are those of a state directory: an unpacked backup is a store.
+func archived() []string { return []string{DatabaseFile, identityFile} }
 
 // openExisting opens a store that must exist.
 func (s *database) openExisting(ctx context.Context, url string) error {

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/store/engine"
 	"github.com/naupegos/naupegos/internal/store/filelock"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
@@ -12,9 +13,9 @@ import (
 // TestBusyIsTold: the user of a terminal learns that a command waits for another process's write. The other one ends only after that was said.
 func TestBusyIsTold(t *testing.T) {
 	path := filepath.Join(t.TempDir(), DatabaseFile)
-	other := testkit.Value(openSQLite(path, "FULL"))(t)
+	other := testkit.Value(engine.OpenSQLite(path, "FULL"))(t)
 	defer other.Close()
-	here := testkit.Value(openSQLite(path, "FULL"))(t)
+	here := testkit.Value(engine.OpenSQLite(path, "FULL"))(t)
 	defer here.Close()
 	writing := testkit.Value(other.BeginTx(t.Context(), nil))(t)
 	terminal, said := io.Pipe()

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/store/rowmac"
 )
 
 // usedPrefix + ID is a fact of the store: a cluster once had this ID. Leftovers of that cluster would be taken for those of a new one with the same
@@ -81,7 +82,7 @@ func (s *database) create(ctx context.Context, c Cluster, taken string) (*Cluste
 		}
 		if _, err := tx.ExecContext(ctx,
 			"INSERT INTO clusters (id, name, provider, document, created_at, updated_at, mac) VALUES ($1, $2, $3, $4, $5, $6, $7)",
-			c.ID, c.Name, c.Provider, string(c.Document), micros(c.CreatedAt), micros(c.UpdatedAt), s.mac(macClusters, c.macValues()...)); err != nil {
+			c.ID, c.Name, c.Provider, string(c.Document), micros(c.CreatedAt), micros(c.UpdatedAt), s.mac(rowmac.Clusters, c.macValues()...)); err != nil {
 			return err
 		}
 		if err := s.putFacts(ctx, tx, c.ID, c.Facts); err != nil {
@@ -90,7 +91,7 @@ func (s *database) create(ctx context.Context, c Cluster, taken string) (*Cluste
 		_, err := tx.ExecContext(ctx, "INSERT INTO store_facts (name, value) VALUES ($1, $2)"+taken, usedPrefix+c.ID, c.CreatedAt.Format(time.RFC3339)) //nolint:gosec // a constant
 		return err
 	})
-	if s.d.isUnique(err) {
+	if s.d.IsUnique(err) {
 		return nil, s.taken(ctx, c)
 	}
 	if err != nil {
@@ -121,7 +122,7 @@ func (s *database) Cluster(ctx context.Context, name string) (*Cluster, error) {
 		return nil, s.unknown(ctx, s.reads, name)
 	}
 	if err == nil {
-		err = s.verify(ctx, macClusters, c.mac, c.macValues()...)
+		err = s.verify(ctx, rowmac.Clusters, c.mac, c.macValues()...)
 	}
 	if err == nil {
 		c.Facts, err = s.facts(ctx, c.ID)
@@ -159,10 +160,10 @@ func (s *database) Clusters(ctx context.Context) ([]Cluster, error) {
 }
 
 // verifier refuses a row whose MAC does not match.
-type verifier func(ctx context.Context, t macTable, mac string, values ...string) error
+type verifier func(ctx context.Context, t rowmac.Table, mac string, values ...string) error
 
 // unverified is the verifier of names and numbers of clusters, which are also shown while the store's identity is not known.
-func unverified(context.Context, macTable, string, ...string) error { return nil }
+func unverified(context.Context, rowmac.Table, string, ...string) error { return nil }
 
 func (s *database) clusters(ctx context.Context, q querier, verify verifier) ([]Cluster, error) {
 	found, err := list(ctx, s, q, scanCluster, selectCluster)
@@ -175,7 +176,7 @@ func (s *database) clusters(ctx context.Context, q querier, verify verifier) ([]
 	}
 	all := make([]Cluster, 0, len(found))
 	for _, c := range found {
-		if err := verify(ctx, macClusters, c.mac, c.macValues()...); err != nil {
+		if err := verify(ctx, rowmac.Clusters, c.mac, c.macValues()...); err != nil {
 			return nil, err
 		}
 		if c.Facts = facts[c.ID]; c.Facts == nil {
@@ -192,19 +193,19 @@ func (s *database) SaveCluster(ctx context.Context, c *Cluster) error {
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	known := false
 	err := s.fenced(ctx, c.ID, func(tx *sql.Tx) (err error) {
-		is, err := one(ctx, s, tx, scanCluster, selectCluster+" WHERE id = $1"+s.d.sql().forUpdate, c.ID)
+		is, err := one(ctx, s, tx, scanCluster, selectCluster+" WHERE id = $1"+s.d.SQL().ForUpdate, c.ID)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
 		if err == nil {
-			err = verifyIn(ctx, s, tx, macClusters, is.mac, is.macValues()...) // a new MAC would legitimize a forged name
+			err = verifyIn(ctx, s, tx, rowmac.Clusters, is.mac, is.macValues()...) // a new MAC would legitimize a forged name
 		}
 		if err != nil {
 			return err
 		}
 		known, is.Provider, is.Document = true, c.Provider, c.Document
 		if err := run(ctx, tx, "UPDATE clusters SET provider = $1, document = $2, updated_at = $3, mac = $4 WHERE id = $5",
-			c.Provider, string(c.Document), micros(now), s.mac(macClusters, is.macValues()...), c.ID); err != nil {
+			c.Provider, string(c.Document), micros(now), s.mac(rowmac.Clusters, is.macValues()...), c.ID); err != nil {
 			return err
 		}
 		return s.putFacts(ctx, tx, c.ID, c.Facts)

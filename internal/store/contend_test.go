@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/store/engine"
+	"github.com/naupegos/naupegos/internal/store/rowmac"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -32,7 +34,7 @@ func writeGeneration(ctx context.Context, s *database, cluster string, generatio
 		}
 		_, err = tx.ExecContext(ctx, `INSERT INTO facts (cluster_id, kind, subject, value, mac) VALUES ($1, $2, '', $3, $4)
 			ON CONFLICT (cluster_id, kind, subject) DO UPDATE SET value = excluded.value, mac = excluded.mac`, cluster, contention, fmt.Sprint(generation),
-			s.mac(macFacts, cluster, contention, "", fmt.Sprint(generation)))
+			s.mac(rowmac.Facts, cluster, contention, "", fmt.Sprint(generation)))
 		return err
 	})
 }
@@ -201,10 +203,10 @@ func TestLeaseModel(t *testing.T) {
 
 // stopped is a dialect whose clock the test sets.
 type stopped struct {
-	dialect
+	engine.Dialect
 	clock *stoppedClock
 }
 
 type stoppedClock struct{ at time.Time }
 
-func (s stopped) now(context.Context, querier) (time.Time, error) { return s.clock.at, nil }
+func (s stopped) Now(context.Context, engine.Row) (time.Time, error) { return s.clock.at, nil }

@@ -32,7 +32,7 @@ func (s *database) reading(ctx context.Context, do func(tx *sql.Tx) error) error
 		return err
 	}
 	defer end()
-	tx, err := s.wait.Begin(ctx, s.db, s.d.sql().reading)
+	tx, err := s.wait.Begin(ctx, s.db, s.d.SQL().Reading)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/store"
+	"github.com/naupegos/naupegos/internal/store/archive"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -133,7 +134,7 @@ func TestMoveHasNobodyWriteBehind(t *testing.T) {
 }
 
 // restores restores a backup in another place, and checks that it is complete and notes the time of the backup.
-func restores(t *testing.T, home, away store.Location, seal, open store.Key) {
+func restores(t *testing.T, home, away store.Location, seal, open archive.Key) {
 	ctx := t.Context()
 	inhabited(t, home)
 	want := contentOf(t, home)
@@ -165,7 +166,7 @@ func restores(t *testing.T, home, away store.Location, seal, open store.Key) {
 }
 
 // refusals tries harmful restores: away has the backup, home is its origin.
-func refusals(t *testing.T, home, away store.Location, file []byte, open store.Key) {
+func refusals(t *testing.T, home, away store.Location, file []byte, open archive.Key) {
 	ctx := t.Context()
 	_, err := store.Restore(ctx, home, bytes.NewReader(file), open, false)
 	testkit.Fails(t, err, fail.Refused, "demo, other", "--replace")
@@ -196,7 +197,7 @@ func refusals(t *testing.T, home, away store.Location, file []byte, open store.K
 }
 
 func TestBackupToPassphrase(t *testing.T) {
-	key := store.Key{Passphrase: "correct horse", Work: 10}
+	key := archive.Key{Passphrase: "correct horse", Work: 10}
 	restores(t, store.Location{Dir: t.TempDir()}, store.Location{Dir: filepath.Join(t.TempDir(), "new")}, key, key)
 }
 
@@ -204,16 +205,16 @@ func TestBackupToPassphrase(t *testing.T) {
 func TestBackupToRecipients(t *testing.T) {
 	id := testkit.Value(age.GenerateX25519Identity())(t)
 	other := testkit.Value(age.GenerateX25519Identity())(t)
-	seal := store.Key{Recipients: []string{other.Recipient().String(), id.Recipient().String()}}
+	seal := archive.Key{Recipients: []string{other.Recipient().String(), id.Recipient().String()}}
 	home := store.Location{Dir: t.TempDir()}
-	restores(t, home, store.Location{Dir: t.TempDir()}, seal, store.Key{Identities: []byte("# mine\n" + id.String() + "\n")})
+	restores(t, home, store.Location{Dir: t.TempDir()}, seal, archive.Key{Identities: []byte("# mine\n" + id.String() + "\n")})
 
 	fresh := store.Location{Dir: t.TempDir()}
 	testkit.Must(t, testkit.Value(store.Open(t.Context(), fresh))(t).Close())
 	old := testkit.Value(os.ReadFile(filepath.Join(fresh.Dir, store.IdentityFile)))(t)
 	var file bytes.Buffer
 	testkit.Value(store.Backup(t.Context(), home, &file, seal))(t)
-	done := testkit.Value(store.Restore(t.Context(), fresh, &file, store.Key{Identities: []byte(other.String())}, false))(t)
+	done := testkit.Value(store.Restore(t.Context(), fresh, &file, archive.Key{Identities: []byte(other.String())}, false))(t)
 	if kept := testkit.Value(os.ReadFile(done.Aside))(t); !bytes.Equal(kept, old) {
 		t.Error("the identity that was there is lost")
 	}
@@ -229,11 +230,11 @@ func TestBackupToRecipients(t *testing.T) {
 func TestBackupBadInput(t *testing.T) {
 	ctx := context.Background()
 	id := testkit.Value(age.GenerateX25519Identity())(t)
-	home, key := store.Location{Dir: t.TempDir()}, store.Key{Recipients: []string{id.Recipient().String()}, Identities: []byte(id.String())}
+	home, key := store.Location{Dir: t.TempDir()}, archive.Key{Recipients: []string{id.Recipient().String()}, Identities: []byte(id.String())}
 	_, err := store.Backup(ctx, store.Location{Dir: filepath.Join(t.TempDir(), "none")}, &bytes.Buffer{}, key)
 	testkit.Fails(t, err, fail.NotFound, "no store")
 	inhabited(t, home)
-	for _, k := range []store.Key{{}, {Recipients: []string{"age1nobody"}}, {Recipients: []string{"AGE-SECRET-KEY-1"}}} {
+	for _, k := range []archive.Key{{}, {Recipients: []string{"age1nobody"}}, {Recipients: []string{"AGE-SECRET-KEY-1"}}} {
 		_, err := store.Backup(ctx, home, &bytes.Buffer{}, k)
 		testkit.Fails(t, err, fail.Invalid, "recipient")
 	}
@@ -245,12 +246,12 @@ func TestBackupBadInput(t *testing.T) {
 	id = testkit.Value(age.GenerateX25519Identity())(t)
 	for name, test := range map[string]struct {
 		file []byte
-		key  store.Key
+		key  archive.Key
 		kind fail.Kind
 	}{
-		"wrong passphrase": {whole, store.Key{Passphrase: "wrong"}, fail.Unauthorized},
-		"wrong identity":   {whole, store.Key{Identities: []byte(id.String())}, fail.Unauthorized},
-		"no identity":      {whole, store.Key{Identities: []byte("hello")}, fail.Invalid},
+		"wrong passphrase": {whole, archive.Key{Passphrase: "wrong"}, fail.Unauthorized},
+		"wrong identity":   {whole, archive.Key{Identities: []byte(id.String())}, fail.Unauthorized},
+		"no identity":      {whole, archive.Key{Identities: []byte("hello")}, fail.Invalid},
 		"cut off":          {whole[:len(whole)/2], key, fail.Invalid},
 		"damaged":          {broken, key, fail.Invalid},
 		"no backup":        {[]byte("hello"), key, fail.Invalid},

@@ -14,6 +14,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/store/keyfile"
+	"github.com/naupegos/naupegos/internal/store/rowmac"
 )
 
 // dataKey returns the key that encrypts a cluster's secrets. It is stored in the database, encrypted to the age identity. create says whether to
@@ -34,7 +35,7 @@ func (s *database) dataKey(ctx context.Context, cluster string, create bool) ([]
 	if err != nil {
 		return nil, s.wrap(err, "read the key of %s", cluster)
 	}
-	if err := s.verify(ctx, macClusterKeys, row.mac, cluster, row.text); err != nil {
+	if err := s.verify(ctx, rowmac.ClusterKeys, row.mac, cluster, row.text); err != nil {
 		return nil, err
 	}
 	key, err := s.unwrapKey(row.text)
@@ -67,10 +68,10 @@ func (s *database) makeKey(ctx context.Context, cluster string) error {
 	}
 	err = s.changeSigned(ctx, twice, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, "INSERT INTO cluster_keys (cluster_id, wrapped, mac) VALUES ($1, $2, $3) ON CONFLICT (cluster_id) DO NOTHING",
-			cluster, wrapped, s.mac(macClusterKeys, cluster, wrapped))
+			cluster, wrapped, s.mac(rowmac.ClusterKeys, cluster, wrapped))
 		return err
 	})
-	if s.d.isForeignKey(err) {
+	if s.d.IsForeignKey(err) {
 		return s.unknown(ctx, s.reads, cluster)
 	}
 	return s.wrap(err, "store a new key of %s", cluster)
@@ -108,7 +109,7 @@ func (s *database) Recipient() string { return s.identity.Recipient().String() }
 
 // Identity implements Store.
 func (s *database) Identity() []byte {
-	return append(keyfile.Text(s.identity, allMarks()), s.former...)
+	return append(keyfile.Text(s.identity, rowmac.Marks()), s.former...)
 }
 
 // seal encrypts value under key with XChaCha20-Poly1305, bound to a place; the result starts with the random nonce.

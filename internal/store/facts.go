@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"time"
+
+	"github.com/naupegos/naupegos/internal/store/rowmac"
 )
 
 // SetFact implements Store.
@@ -19,7 +21,7 @@ func (s *database) SetFact(ctx context.Context, clusterID string, f Fact, value 
 		}
 		_, err = tx.ExecContext(ctx, `INSERT INTO facts (cluster_id, kind, subject, value, mac) VALUES ($1, $2, $3, $4, $5)
 			ON CONFLICT (cluster_id, kind, subject) DO UPDATE SET value = excluded.value, mac = excluded.mac`, clusterID, f.Kind, f.Subject, value,
-			s.mac(macFacts, clusterID, f.Kind, f.Subject, value))
+			s.mac(rowmac.Facts, clusterID, f.Kind, f.Subject, value))
 		return err
 	})
 	if err == nil && !known {
@@ -45,7 +47,7 @@ func (s *database) putFacts(ctx context.Context, tx *sql.Tx, cluster string, fac
 	columns := []string{"cluster_id", "kind", "subject", "value", "mac"}
 	var values []any
 	for f, v := range facts {
-		if values = append(values, cluster, f.Kind, f.Subject, v, s.mac(macFacts, cluster, f.Kind, f.Subject, v)); len(values) == batch*len(columns) {
+		if values = append(values, cluster, f.Kind, f.Subject, v, s.mac(rowmac.Facts, cluster, f.Kind, f.Subject, v)); len(values) == batch*len(columns) {
 			if err := insert(ctx, tx, "facts", columns, values); err != nil {
 				return err
 			}
@@ -77,7 +79,7 @@ func (s *database) facts(ctx context.Context, cluster string) (Facts, error) {
 	rows, err := list(ctx, s, s.reads, scanFact, selectFacts+" WHERE cluster_id = $1", cluster)
 	facts := Facts{}
 	for _, r := range rows {
-		if err := s.verify(ctx, macFacts, r.mac, r.macValues()...); err != nil {
+		if err := s.verify(ctx, rowmac.Facts, r.mac, r.macValues()...); err != nil {
 			return nil, err
 		}
 		facts[r.fact] = r.value
@@ -90,7 +92,7 @@ func (s *database) allFacts(ctx context.Context, q querier, verify verifier) (ma
 	rows, err := list(ctx, s, q, scanFact, selectFacts)
 	all := map[string]Facts{}
 	for _, r := range rows {
-		if err := verify(ctx, macFacts, r.mac, r.macValues()...); err != nil {
+		if err := verify(ctx, rowmac.Facts, r.mac, r.macValues()...); err != nil {
 			return nil, err
 		}
 		if all[r.cluster] == nil {

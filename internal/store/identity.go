@@ -13,6 +13,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/store/keyfile"
+	"github.com/naupegos/naupegos/internal/store/rowmac"
 )
 
 // recipientFact is the database's record of the identity for its secrets.
@@ -41,7 +42,7 @@ func (s *database) loadIdentity(ctx context.Context) error {
 		return err
 	}
 	// First use; or the identity is missing or a different one, which matters only if there are secrets.
-	unlock, err := s.d.lock(ctx)
+	unlock, err := s.d.Lock(ctx)
 	if err != nil {
 		return err
 	}
@@ -70,7 +71,7 @@ func (s *database) settleIdentity(ctx context.Context, path string) error {
 				return s.wasRenewed(path, when)
 			}
 		}
-		if s.d.sql().shared { // another user may be about to encrypt the first secret
+		if s.d.SQL().Shared { // another user may be about to encrypt the first secret
 			return s.notTheirs(path, missing, known)
 		}
 		secrets, err := one(ctx, s, s.db, value[int], "SELECT (SELECT COUNT(*) FROM cluster_keys) + (SELECT COUNT(*) FROM server_secrets)")
@@ -85,7 +86,7 @@ func (s *database) settleIdentity(ctx context.Context, path string) error {
 		if is.ID, err = makeIdentity(path); err != nil {
 			return err
 		}
-		marked = strings.Split(allMarks(), "\n")
+		marked = strings.Split(rowmac.Marks(), "\n")
 	}
 	s.use(is, marked)
 	err = s.change(ctx, s.db, twice, func(tx *sql.Tx) error {
@@ -142,7 +143,7 @@ func (s *database) recipient(ctx context.Context) (string, error) {
 	return v, s.wrap(err, "read the store")
 }
 
-// readIdentity reads an age identity and its protection, and returns the marks of the file; see macSet. The error is fs.ErrNotExist if the file does not
+// readIdentity reads an age identity and its protection, and returns the marks of the file; see rowmac.Set. The error is fs.ErrNotExist if the file does not
 // exist; it never contains the file's text.
 func (s *database) readIdentity(path string) (is keyfile.Identity, marked []string, err error) {
 	text, err := keyfile.ReadPrivate(path)
@@ -163,7 +164,7 @@ func makeIdentity(path string) (*age.X25519Identity, error) {
 
 // writeIdentity writes an identity to a file that must not exist yet.
 func writeIdentity(path string, id *age.X25519Identity) error {
-	if err := keyfile.WriteNew(path, keyfile.Text(id, allMarks())); err != nil {
+	if err := keyfile.WriteNew(path, keyfile.Text(id, rowmac.Marks())); err != nil {
 		return fail.Wrap(fail.Refused, err, "write the store's identity").At(path)
 	}
 	return nil

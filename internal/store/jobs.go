@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/store/process"
+	"github.com/naupegos/naupegos/internal/store/rowmac"
 )
 
 // KeepJobs is the number of ended jobs that are kept.
@@ -89,7 +91,7 @@ const selectJob = "SELECT id, cluster, verb, title, request, who, state, stop, g
 // jobRow is one row of jobs.
 type jobRow struct {
 	Job
-	holder  holder
+	holder  process.ID
 	expires time.Time
 	title   string // as stored
 	mac     string
@@ -109,13 +111,13 @@ func (s *database) AddJob(ctx context.Context, j Job) (*Job, error) {
 	err := s.changeSigned(ctx, once, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO jobs (id, cluster, verb, title, request, who, state, stop, generation, holder, expires, agreed, result, created_at, ended, mac)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, 0, 0, '', 0, '', '', $8, 0, $9)`, j.ID, j.Cluster, j.Verb, j.Title, string(j.Request), j.Who, j.State, micros(now),
-			s.mac(macJobs, r.macValues()...))
+			s.mac(rowmac.Jobs, r.macValues()...))
 		if err != nil {
 			return err
 		}
 		return run(ctx, tx, `DELETE FROM jobs WHERE state = $1 AND id NOT IN (SELECT id FROM jobs ORDER BY created_at DESC, id DESC LIMIT $2)`, JobEnded, KeepJobs)
 	})
-	if s.d.isUnique(err) {
+	if s.d.IsUnique(err) {
 		return nil, s.busy(ctx, j.Cluster)
 	}
 	return &j, s.wrap(err, "queue the job")
@@ -140,7 +142,7 @@ func (s *database) Job(ctx context.Context, id string) (*Job, error) {
 		return nil, fail.New(fail.NotFound, "there is no job %s", id)
 	}
 	if err == nil {
-		err = s.verify(ctx, macJobs, r.mac, r.macValues()...)
+		err = s.verify(ctx, rowmac.Jobs, r.mac, r.macValues()...)
 	}
 	if err != nil {
 		return nil, s.wrap(err, "read the job %s", id)
@@ -156,7 +158,7 @@ func (s *database) Jobs(ctx context.Context, cluster string, limit int) ([]Job, 
 	rows, err := list(ctx, s, s.reads, scanJob, selectJob+" WHERE $1 = '' OR cluster = $1 ORDER BY created_at DESC, id DESC LIMIT $2", cluster, limit)
 	all := make([]Job, 0, len(rows))
 	for _, r := range rows {
-		if err := s.verify(ctx, macJobs, r.mac, r.macValues()...); err != nil {
+		if err := s.verify(ctx, rowmac.Jobs, r.mac, r.macValues()...); err != nil {
 			return nil, err
 		}
 		all = append(all, r.Job)
@@ -178,19 +180,19 @@ func (s *database) ClaimJob(ctx context.Context, ttl time.Duration, who ...strin
 			return err
 		}
 		for _, r := range rows {
-			if r.State == JobRunning && now.Before(r.expires) && r.holder.lives(s.self) != dead || len(who) > 0 && !slices.Contains(who, r.Who) {
+			if r.State == JobRunning && now.Before(r.expires) && r.holder.Lives(s.self) != process.Dead || len(who) > 0 && !slices.Contains(who, r.Who) {
 				continue
 			}
 			if err := s.current(ctx, tx); err != nil {
 				return err
 			}
-			if forged = verifyIn(ctx, s, tx, macJobs, r.mac, r.macValues()...); forged != nil {
+			if forged = verifyIn(ctx, s, tx, rowmac.Jobs, r.mac, r.macValues()...); forged != nil {
 				return disown(ctx, s, tx, r)
 			}
 			was := r.State
 			r.State = JobRunning
 			mine, err := updated(tx.ExecContext(ctx, "UPDATE jobs SET state = $1, generation = generation + 1, holder = $2, expires = $3, mac = $4 WHERE id = $5 AND generation = $6 AND state = $7",
-				JobRunning, s.self.encode(), micros(now.Add(ttl)), s.mac(macJobs, r.macValues()...), r.ID, r.Generation, was))
+				JobRunning, s.self.Encode(), micros(now.Add(ttl)), s.mac(rowmac.Jobs, r.macValues()...), r.ID, r.Generation, was))
 			if err != nil {
 				return err
 			}
@@ -211,7 +213,7 @@ func disown(ctx context.Context, s *database, tx *sql.Tx, r *jobRow) error {
 	r.Verb, r.title, r.Who, r.State, r.Request, r.Agreed, r.Ended = "forged", "", "unknown", JobEnded, nil, nil, time.Now()
 	r.Result = json.RawMessage(`{"kind":"` + fail.Refused.String() + `","error":"this job was written into the database by something else than naupegos, or is damaged: it was not carried out"}`)
 	return run(ctx, tx, "UPDATE jobs SET verb = $1, title = '', who = $2, state = $3, request = '', agreed = '', result = $4, ended = $5, mac = $6 WHERE id = $7",
-		r.Verb, r.Who, r.State, string(r.Result), micros(r.Ended), s.mac(macJobs, r.macValues()...), r.ID)
+		r.Verb, r.Who, r.State, string(r.Result), micros(r.Ended), s.mac(rowmac.Jobs, r.macValues()...), r.ID)
 }
 
 // changeJob changes a claimed job's content, which its MAC covers.
@@ -222,21 +224,21 @@ func (s *database) changeJob(ctx context.Context, j *Job, what string, set func(
 			err = s.current(ctx, tx)
 		}
 		if err == nil {
-			err = verifyIn(ctx, s, tx, macJobs, r.mac, r.macValues()...)
+			err = verifyIn(ctx, s, tx, rowmac.Jobs, r.mac, r.macValues()...)
 		}
 		if err != nil {
 			return err
 		}
 		set(r)
 		return run(ctx, tx, "UPDATE jobs SET state = $1, agreed = $2, result = $3, ended = $4, mac = $5 WHERE id = $6",
-			r.State, string(r.Agreed), string(r.Result), micros(r.Ended), s.mac(macJobs, r.macValues()...), j.ID)
+			r.State, string(r.Agreed), string(r.Result), micros(r.Ended), s.mac(rowmac.Jobs, r.macValues()...), j.ID)
 	})
 }
 
 // ours changes a claimed job. It returns fail.Conflict if another server has taken it.
 func (s *database) ours(ctx context.Context, j *Job, what string, write func(tx *sql.Tx) error) error {
 	err := s.change(ctx, s.db, twice, func(tx *sql.Tx) error {
-		mine, err := one(ctx, s, tx, value[string], "SELECT id FROM jobs WHERE id = $1 AND generation = $2 AND state = $3"+s.d.sql().forUpdate, j.ID, j.Generation, JobRunning)
+		mine, err := one(ctx, s, tx, value[string], "SELECT id FROM jobs WHERE id = $1 AND generation = $2 AND state = $3"+s.d.SQL().ForUpdate, j.ID, j.Generation, JobRunning)
 		if errors.Is(err, sql.ErrNoRows) {
 			return fail.New(fail.Conflict, "another server has taken the job over").At(j.ID)
 		}
@@ -271,7 +273,7 @@ func (s *database) AgreeJob(ctx context.Context, j *Job, agreed json.RawMessage)
 // SayJob implements Jobs.
 func (s *database) SayJob(ctx context.Context, j *Job, lines []string) error {
 	err := s.change(ctx, s.db, once, func(tx *sql.Tx) error {
-		_, err := one(ctx, s, tx, value[string], "SELECT id FROM jobs WHERE id = $1 AND generation = $2"+s.d.sql().forUpdate, j.ID, j.Generation)
+		_, err := one(ctx, s, tx, value[string], "SELECT id FROM jobs WHERE id = $1 AND generation = $2"+s.d.SQL().ForUpdate, j.ID, j.Generation)
 		if errors.Is(err, sql.ErrNoRows) {
 			return fail.New(fail.Conflict, "another server has taken the job over").At(j.ID)
 		}
@@ -329,7 +331,7 @@ func scanJob(row scanner) (*jobRow, error) {
 	r.title, r.Title = r.Title, cmp.Or(r.Title, r.Verb)
 	if who != "" {
 		var err error
-		if r.holder, err = decodeHolder(who); err != nil {
+		if r.holder, err = process.Decode(who); err != nil {
 			return nil, err
 		}
 		r.Holder = r.holder.String()

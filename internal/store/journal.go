@@ -39,7 +39,7 @@ func (j *journal) Begin(ctx context.Context, p *plan.Plan, meta map[string]strin
 	err = j.s.change(ctx, j.s.log, once, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO runs (id, cluster_id, cluster_name, verb, title, subject, holder, meta, outcome, started, ended)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0)`,
-			id, j.cluster, p.Cluster, p.Verb, p.Title, p.Subject, j.s.self.encode(), string(text), plan.OutcomeRunning, micros(now))
+			id, j.cluster, p.Cluster, p.Verb, p.Title, p.Subject, j.s.self.Encode(), string(text), plan.OutcomeRunning, micros(now))
 		if err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/store/process"
 )
 
 // lease implements Lease.
@@ -71,7 +72,7 @@ func (l *lease) take(ctx context.Context, tx *sql.Tx, verb string, o LeaseOption
 		l.generation = 1
 	case err != nil:
 		return err
-	case old.held && now.Before(old.info.Expires) && old.holder.lives(s.self) != dead:
+	case old.held && now.Before(old.info.Expires) && old.holder.Lives(s.self) != process.Dead:
 		return held(old, s.self, now)
 	default:
 		l.generation = old.info.Generation + 1
@@ -83,14 +84,14 @@ func (l *lease) take(ctx context.Context, tx *sql.Tx, verb string, o LeaseOption
 		VALUES ($1, $2, 1, $3, $4, $5, $5, $6, $7, $8) ON CONFLICT (cluster_id) DO UPDATE SET generation = excluded.generation, held = 1,
 		verb = excluded.verb, holder = excluded.holder, acquired = excluded.acquired, heartbeat = excluded.heartbeat,
 		expires = excluded.expires, title = excluded.title, asker = excluded.asker`,
-		l.cluster, l.generation, verb, s.self.encode(), micros(now), micros(now.Add(l.ttl)), o.Title, o.By)
+		l.cluster, l.generation, verb, s.self.Encode(), micros(now), micros(now.Add(l.ttl)), o.Title, o.By)
 	return err
 }
 
 // reserve locks a cluster until the transaction ends, so that no other transaction changes it or its secrets, or takes its lease. It reports whether
 // the cluster is known.
 func (s *database) reserve(ctx context.Context, tx *sql.Tx, cluster string) (known bool, err error) {
-	_, err = one(ctx, s, tx, value[string], "SELECT id FROM clusters WHERE id = $1"+s.d.sql().forUpdate, cluster)
+	_, err = one(ctx, s, tx, value[string], "SELECT id FROM clusters WHERE id = $1"+s.d.SQL().ForUpdate, cluster)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}
@@ -98,14 +99,14 @@ func (s *database) reserve(ctx context.Context, tx *sql.Tx, cluster string) (kno
 }
 
 // now returns the database's time.
-func (s *database) now(ctx context.Context, q querier) (time.Time, error) { return s.d.now(ctx, q) }
+func (s *database) now(ctx context.Context, q querier) (time.Time, error) { return s.d.Now(ctx, q) }
 
-func held(old *leaseRow, self holder, now time.Time) error {
+func held(old *leaseRow, self process.ID, now time.Time) error {
 	i := old.info
 	ago := func(t time.Time) string { return now.Sub(t).Round(time.Second).String() }
 	e := fail.New(fail.Conflict, "%s is running: held by %s since %s (%s ago), last heartbeat %s ago, expires in %s", i.Title, cmp.Or(old.asker, "a command on a host"),
 		i.Acquired.Local().Format("2006-01-02 15:04:05"), ago(i.Acquired), ago(i.Heartbeat), i.Expires.Sub(now).Round(time.Second)).At(i.Cluster).Confide("  it is %s", i.Holder)
-	if old.holder.lives(self) == alive {
+	if old.holder.Lives(self) == process.Alive {
 		return e.Do("wait until it is done, or stop it there with Ctrl-C").Confide("  it is %s; kill -INT %d stops it here", i.Holder, old.holder.PID)
 	}
 	return e.Do("wait until it is done; if that process is dead, its lease ends by itself when it expires")
@@ -257,7 +258,7 @@ func (s *database) Leases(ctx context.Context) ([]LeaseInfo, error) {
 	}
 	all := make([]LeaseInfo, 0, len(found))
 	for _, l := range found {
-		l.info.Alive = string(l.holder.lives(s.self))
+		l.info.Alive = string(l.holder.Lives(s.self))
 		all = append(all, l.info)
 	}
 	slices.SortFunc(all, func(a, b LeaseInfo) int { return strings.Compare(a.Cluster, b.Cluster) })
@@ -271,7 +272,7 @@ const selectLease = `SELECT l.cluster_id, c.name, l.generation, l.held, l.verb, 
 type leaseRow struct {
 	info   LeaseInfo
 	held   bool
-	holder holder
+	holder process.ID
 	asker  string // the user who requested the verb; empty: only the process is known
 }
 
@@ -284,7 +285,7 @@ func scanLease(row scanner) (*leaseRow, error) {
 	if err != nil {
 		return nil, err
 	}
-	if l.holder, err = decodeHolder(who); err != nil {
+	if l.holder, err = process.Decode(who); err != nil {
 		return nil, err
 	}
 	l.held = held != 0

@@ -3,6 +3,8 @@ package store
 import (
 	"testing"
 	"time"
+
+	"github.com/naupegos/naupegos/internal/store/process"
 )
 
 // TestLeaseTakenOverIsLost: a lease is lost if a heartbeat finds another generation.
@@ -54,27 +56,27 @@ func TestLeaseOfForgottenCluster(t *testing.T) {
 }
 
 func TestHolderLives(t *testing.T) {
-	me, err := whoAmI()
+	me, err := process.Self()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if me.lives(me) != alive {
+	if me.Lives(me) != process.Alive {
 		t.Errorf("%+v does not live", me)
 	}
 	for name, tc := range map[string]struct {
-		change func(h *holder)
-		want   life
+		change func(h *process.ID)
+		want   process.Life
 	}{
-		"number used again":    {func(h *holder) { h.Start = "1" }, dead},
-		"no such process":      {func(h *holder) { h.PID = 1 << 22 }, dead},
-		"another boot":         {func(h *holder) { h.Boot = "x" }, unknown},
-		"another namespace":    {func(h *holder) { h.PIDNS = "pid:[1]" }, unknown},
-		"nothing known":        {func(h *holder) { h.Boot = "" }, unknown},
-		"another name of host": {func(h *holder) { h.Host = "renamed" }, alive},
+		"number used again":    {func(h *process.ID) { h.Start = "1" }, process.Dead},
+		"no such process":      {func(h *process.ID) { h.PID = 1 << 22 }, process.Dead},
+		"another boot":         {func(h *process.ID) { h.Boot = "x" }, process.Unknown},
+		"another namespace":    {func(h *process.ID) { h.PIDNS = "pid:[1]" }, process.Unknown},
+		"nothing known":        {func(h *process.ID) { h.Boot = "" }, process.Unknown},
+		"another name of host": {func(h *process.ID) { h.Host = "renamed" }, process.Alive},
 	} {
 		h := me
 		tc.change(&h)
-		if got := h.lives(me); got != tc.want {
+		if got := h.Lives(me); got != tc.want {
 			t.Errorf("%s: %s, want %s", name, got, tc.want)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/store/archive"
+	"github.com/naupegos/naupegos/internal/store/rowmac"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -35,7 +37,7 @@ func TestNoRowIsBlessedLater(t *testing.T) {
 			testkit.Must(t, s.Close())
 			path := filepath.Join(dir, identityFile)
 			raw := string(testkit.Value(os.ReadFile(path))(t))
-			testkit.Must(t, os.WriteFile(path, []byte(strings.Replace(raw, macSets()[0].mark+"\n", "", 1)), 0o600))
+			testkit.Must(t, os.WriteFile(path, []byte(strings.Replace(raw, rowmac.Sets()[0].Mark+"\n", "", 1)), 0o600))
 			_, err = Open(t.Context(), Location{Dir: dir})
 			testkit.Fails(t, err, fail.Refused, "not written with")
 		})
@@ -44,7 +46,7 @@ func TestNoRowIsBlessedLater(t *testing.T) {
 
 // TestBackupsCarryMACs: a restored copy of a store verifies, and a forged copy is not restored.
 func TestBackupsCarryMACs(t *testing.T) {
-	ctx, dir, key := t.Context(), t.TempDir(), Key{Passphrase: "words", Work: 10}
+	ctx, dir, key := t.Context(), t.TempDir(), archive.Key{Passphrase: "words", Work: 10}
 	s := open(t, dir)
 	testkit.Must(t, s.AddToken(ctx, Token{ID: "t1", Role: "admin", Created: time.Now()}))
 	testkit.Must(t, s.AddToken(ctx, Token{ID: "t2", Role: "admin", Created: time.Now()}))

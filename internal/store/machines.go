@@ -57,13 +57,13 @@ func (s steady) QueryRowContext(ctx context.Context, query string, args ...any) 
 func (d metalDB) Now(ctx context.Context, q metal.Querier) (time.Time, error) { return d.s.now(ctx, q) }
 
 // ForUpdate implements metal.DB.
-func (d metalDB) ForUpdate() string { return d.s.d.sql().forUpdate }
+func (d metalDB) ForUpdate() string { return d.s.d.SQL().ForUpdate }
 
 // IsUnique implements metal.DB.
-func (d metalDB) IsUnique(err error) bool { return d.s.d.isUnique(err) }
+func (d metalDB) IsUnique(err error) bool { return d.s.d.IsUnique(err) }
 
 // IsForeignKey implements metal.DB.
-func (d metalDB) IsForeignKey(err error) bool { return d.s.d.isForeignKey(err) }
+func (d metalDB) IsForeignKey(err error) bool { return d.s.d.IsForeignKey(err) }
 
 // Wrap implements metal.DB.
 func (d metalDB) Wrap(err error, format string, args ...any) error {

@@ -62,7 +62,7 @@ func Move(ctx context.Context, from, to Location, replace bool) (done *Moved, er
 
 // leave blocks other writers until the transaction ends, and any use of the store afterwards.
 func (s *database) leave(ctx context.Context, tx *sql.Tx, to string) error {
-	if do := s.d.sql().exclusive; do != "" {
+	if do := s.d.SQL().Exclusive; do != "" {
 		if _, err := tx.ExecContext(ctx, do); err != nil {
 			return err
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/store"
+	"github.com/naupegos/naupegos/internal/store/archive"
 	"github.com/naupegos/naupegos/internal/store/storetest"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
@@ -219,6 +220,6 @@ func TestPostgresRestore(t *testing.T) {
 	server := storetest.StartPostgres(t)
 	t.Setenv("PGPASSWORD", storetest.Password)
 	id := testkit.Value(age.GenerateX25519Identity())(t)
-	key := store.Key{Recipients: []string{id.Recipient().String()}, Identities: []byte(id.String())}
+	key := archive.Key{Recipients: []string{id.Recipient().String()}, Identities: []byte(id.String())}
 	restores(t, store.Location{Dir: t.TempDir(), URL: server.NewDatabase(t)}, store.Location{Dir: t.TempDir(), URL: server.NewDatabase(t)}, key, key)
 }

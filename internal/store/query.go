@@ -32,7 +32,7 @@ type scanner interface{ Scan(...any) error }
 // again repeats try while the database is away, for up to patience per absence, however many callers wait. Repeating try must be harmless.
 func (s *database) again(ctx context.Context, try func() error) error {
 	err := try()
-	for pause := 50 * time.Millisecond; s.absence.note(s.d.away(err)) < s.patience && s.d.away(err); pause = min(2*pause, time.Second) {
+	for pause := 50 * time.Millisecond; s.absence.note(s.d.Away(err)) < s.patience && s.d.Away(err); pause = min(2*pause, time.Second) {
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
@@ -128,7 +128,7 @@ func (s *database) change(ctx context.Context, db *sql.DB, r repeatable, write f
 	var unsure error
 	err := s.again(ctx, func() error {
 		committing, err := s.inTx(ctx, db, write)
-		if committing && !bool(r) && s.d.away(err) {
+		if committing && !bool(r) && s.d.Away(err) {
 			unsure, err = err, nil // ends the attempts
 		}
 		return err
@@ -184,7 +184,7 @@ func (s *database) wrap(err error, format string, args ...any) error {
 	if errors.As(err, new(*fail.Error)) {
 		return err
 	}
-	err = s.d.explain(fail.Wrap(fail.KindOf(err), err, format, args...))
+	err = s.d.Explain(fail.Wrap(fail.KindOf(err), err, format, args...))
 	if e := (*fail.Error)(nil); s.patience > 0 && errors.As(err, &e) && e.Kind == fail.Unauthorized {
 		e.Kind = fail.Refused // the database's rights have changed; a server's clients would think that it is about their tokens
 	}

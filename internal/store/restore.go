@@ -13,6 +13,8 @@ import (
 	"filippo.io/age"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/store/archive"
+	"github.com/naupegos/naupegos/internal/store/rowmac"
 )
 
 // FactRestored is the kind of the fact that marks a cluster whose record came from a backup. Its value is the time of the backup (RFC 3339); later
@@ -32,7 +34,7 @@ type Restored struct {
 // Restore replaces the contents of a store by those of a backup. The store must have no clusters, unless replace permits to overwrite them. No
 // process may be working on one of its clusters, and no server may run on the store. Jobs in the backup are not resumed, tokens that have been
 // revoked since stay revoked, and sessions end.
-func Restore(ctx context.Context, at Location, r io.Reader, k Key, replace bool) (done *Restored, err error) {
+func Restore(ctx context.Context, at Location, r io.Reader, k archive.Key, replace bool) (done *Restored, err error) {
 	s, err := openWith(ctx, at, (*database).openBare)
 	if err != nil {
 		return nil, err
@@ -43,7 +45,7 @@ func Restore(ctx context.Context, at Location, r io.Reader, k Key, replace bool)
 		return nil, refused(err, s.dir, "unpack the backup")
 	}
 	defer os.RemoveAll(tmp)
-	if err := unpack(r, tmp, k); err != nil {
+	if err := archive.Unpack(r, tmp, archived(), k); err != nil {
 		return nil, err
 	}
 	from, err := openWith(ctx, Location{Dir: tmp}, (*database).openOrMake)
@@ -129,7 +131,7 @@ func (s *database) takeOver(ctx context.Context, from *database, replace bool) (
 
 // clear checks that everything in s may be overwritten, and returns the clusters in it.
 func (s *database) clear(ctx context.Context, tx *sql.Tx, replace bool) ([]Kept, error) {
-	if do := s.d.sql().exclusive; do != "" {
+	if do := s.d.SQL().Exclusive; do != "" {
 		if _, err := tx.ExecContext(ctx, do); err != nil {
 			return nil, err
 		}
@@ -171,7 +173,7 @@ func markRestored(ctx context.Context, s *database, tx *sql.Tx, made string) err
 	}
 	ids, err := list(ctx, s, tx, value[string], "SELECT id FROM clusters")
 	for i := 0; i < len(ids) && err == nil; i++ {
-		err = run(ctx, tx, "INSERT INTO facts (cluster_id, kind, subject, value, mac) VALUES ($1, $2, '', $3, $4)", ids[i], FactRestored, made, s.mac(macFacts, ids[i], FactRestored, "", made))
+		err = run(ctx, tx, "INSERT INTO facts (cluster_id, kind, subject, value, mac) VALUES ($1, $2, '', $3, $4)", ids[i], FactRestored, made, s.mac(rowmac.Facts, ids[i], FactRestored, "", made))
 	}
 	return err
 }

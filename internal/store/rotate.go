@@ -18,6 +18,8 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/store/keyfile"
+	"github.com/naupegos/naupegos/internal/store/process"
+	"github.com/naupegos/naupegos/internal/store/rowmac"
 )
 
 const (
@@ -46,7 +48,7 @@ func Rotate(ctx context.Context, at Location) (done *Rotated, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	unlock, err := s.d.lock(ctx)
+	unlock, err := s.d.Lock(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +61,7 @@ func Rotate(ctx context.Context, at Location) (done *Rotated, err error) {
 	if err != nil {
 		return nil, fail.Wrap(fail.Internal, err, "create an identity")
 	}
-	text, err := s.protection.Protect(id, allMarks())
+	text, err := s.protection.Protect(id, rowmac.Marks())
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +97,7 @@ func (s *database) renew(ctx context.Context, id *age.X25519Identity, done *Rota
 	to := &database{d: s.d}
 	to.setIdentity(id)
 	err := s.change(ctx, s.db, once, func(tx *sql.Tx) error {
-		if do := s.d.sql().exclusive; do != "" {
+		if do := s.d.SQL().Exclusive; do != "" {
 			if _, err := tx.ExecContext(ctx, do); err != nil {
 				return err
 			}
@@ -107,7 +109,7 @@ func (s *database) renew(ctx context.Context, id *age.X25519Identity, done *Rota
 			return err
 		}
 		*done = Rotated{Recipient: done.Recipient}
-		for _, t := range macTables() {
+		for _, t := range rowmac.Tables() {
 			rows, err := s.macRows(ctx, tx, t)
 			if err != nil {
 				return err
@@ -124,7 +126,7 @@ func (s *database) renew(ctx context.Context, id *age.X25519Identity, done *Rota
 		if err := s.renewServerSecrets(ctx, tx, to, done); err != nil {
 			return err
 		}
-		for _, t := range macTables() {
+		for _, t := range rowmac.Tables() {
 			rows, err := s.macRows(ctx, tx, t)
 			if err != nil {
 				return err
@@ -152,7 +154,7 @@ func (s *database) unleased(ctx context.Context, tx *sql.Tx) error {
 		return err
 	}
 	for _, l := range found {
-		if now.Before(l.info.Expires) && l.holder.lives(s.self) != dead {
+		if now.Before(l.info.Expires) && l.holder.Lives(s.self) != process.Dead {
 			return held(l, s.self, now)
 		}
 	}
@@ -161,11 +163,11 @@ func (s *database) unleased(ctx context.Context, tx *sql.Tx) error {
 
 // renewClusters gives each cluster a new key, and re-encrypts its secrets.
 func (s *database) renewClusters(ctx context.Context, tx *sql.Tx, to *database, done *Rotated) error {
-	keys, err := s.macRows(ctx, tx, macClusterKeys)
+	keys, err := s.macRows(ctx, tx, rowmac.ClusterKeys)
 	if err != nil {
 		return err
 	}
-	secretRows, err := s.macRows(ctx, tx, macSecrets)
+	secretRows, err := s.macRows(ctx, tx, rowmac.Secrets)
 	if err != nil {
 		return err
 	}
@@ -212,7 +214,7 @@ func (s *database) renewClusters(ctx context.Context, tx *sql.Tx, to *database, 
 
 // renewServerSecrets encrypts the server's secrets to the new identity, the former identity among them.
 func (s *database) renewServerSecrets(ctx context.Context, tx *sql.Tx, to *database, done *Rotated) error {
-	rows, err := s.macRows(ctx, tx, macServerSecrets)
+	rows, err := s.macRows(ctx, tx, rowmac.ServerSecrets)
 	if err != nil {
 		return err
 	}
@@ -279,7 +281,7 @@ func (s *database) resumeRenewal(ctx context.Context, path, known string) (bool,
 	if !strings.Contains(string(raw), "\n# public key: "+known+"\n") {
 		return false, nil
 	}
-	unlock, err := s.d.lock(ctx)
+	unlock, err := s.d.Lock(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -317,12 +319,12 @@ func Protect(ctx context.Context, at Location, by Protection) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	unlock, err := s.d.lock(ctx)
+	unlock, err := s.d.Lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	text, err := by.Protect(s.identity, allMarks())
+	text, err := by.Protect(s.identity, rowmac.Marks())
 	if err != nil {
 		return err
 	}
@@ -363,7 +365,7 @@ func protectFormer(path string, by Protection) error {
 		if err != nil {
 			return err
 		}
-		text, err := by.Protect(is.ID, allMarks())
+		text, err := by.Protect(is.ID, rowmac.Marks())
 		if err == nil {
 			err = keyfile.Rewrite(former, text)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/store/process"
 )
 
 const selectRun = "SELECT id, cluster_id, cluster_name, verb, title, subject, evidence, holder, meta, outcome, started, ended FROM runs"
@@ -18,7 +19,7 @@ const selectRun = "SELECT id, cluster_id, cluster_name, verb, title, subject, ev
 type runRow struct {
 	rec       plan.RunRecord
 	clusterID string
-	holder    holder
+	holder    process.ID
 }
 
 // Runs implements Store.
@@ -121,10 +122,10 @@ func (e event) apply(st *plan.StepRecord) {
 // isGone reports whether the process of an unfinished run is gone: it is dead on this host or, if that can't be determined, no longer holds the
 // cluster's lease.
 func (s *database) isGone(ctx context.Context, r *runRow) (bool, error) {
-	switch r.holder.lives(s.self) {
-	case alive:
+	switch r.holder.Lives(s.self) {
+	case process.Alive:
 		return false, nil
-	case dead:
+	case process.Dead:
 		return true, nil
 	}
 	l, err := one(ctx, s, s.reads, scanLease, selectLease+" WHERE l.cluster_id = $1", r.clusterID)
@@ -146,7 +147,7 @@ func scanRun(row scanner) (*runRow, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.holder, err = decodeHolder(who); err != nil {
+	if r.holder, err = process.Decode(who); err != nil {
 		return nil, err
 	}
 	r.rec.Holder, r.rec.Started, r.rec.Ended = r.holder.String(), fromMicros(started), fromMicros(ended)

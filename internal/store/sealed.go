@@ -13,6 +13,7 @@ import (
 	"filippo.io/age"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/store/rowmac"
 )
 
 // Seal returns a writer that encrypts to w for holders of the store's identity (age-encryption.org/v1). It is for data that is kept beside the store.
@@ -57,7 +58,7 @@ func (x serverSecrets) Get(ctx context.Context, name string) ([]byte, error) {
 	if err != nil {
 		return nil, x.s.wrap(err, "read the server's secret %s", name)
 	}
-	if err := x.s.verify(ctx, macServerSecrets, row.mac, name, row.text); err != nil {
+	if err := x.s.verify(ctx, rowmac.ServerSecrets, row.mac, name, row.text); err != nil {
 		return nil, err
 	}
 	return x.open(name, row.text)
@@ -103,7 +104,7 @@ func (x serverSecrets) insert(ctx context.Context, name string, value []byte, on
 	}
 	err = x.s.changeSigned(ctx, twice, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, "INSERT INTO server_secrets (name, sealed, mac, updated_at) VALUES ($1, $2, $3, $4) ON CONFLICT (name) "+onConflict, //nolint:gosec // one of two constants
-			name, sealed, x.s.mac(macServerSecrets, name, sealed), micros(time.Now()))
+			name, sealed, x.s.mac(rowmac.ServerSecrets, name, sealed), micros(time.Now()))
 		return err
 	})
 	return x.s.wrap(err, "store the server's secret %s", name)

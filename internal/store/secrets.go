@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/store/rowmac"
 )
 
 // secrets implements Secrets.
@@ -29,7 +30,7 @@ func (x *secrets) Get(ctx context.Context, name string) ([]byte, error) {
 	if err != nil {
 		return nil, x.s.wrap(err, "read the secret %s", name)
 	}
-	if err := x.s.verify(ctx, macSecrets, row.mac, x.cluster, name, row.text); err != nil {
+	if err := x.s.verify(ctx, rowmac.Secrets, row.mac, x.cluster, name, row.text); err != nil {
 		return nil, err
 	}
 	key, err := x.s.dataKey(ctx, x.cluster, false)
@@ -79,10 +80,10 @@ func (x *secrets) insert(ctx context.Context, name string, value []byte, onConfl
 		}
 		_, err := tx.ExecContext(ctx,
 			"INSERT INTO secrets (cluster_id, name, sealed, mac, updated_at) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (cluster_id, name) "+onConflict, //nolint:gosec // one of two constants
-			x.cluster, name, sealed, x.s.mac(macSecrets, x.cluster, name, sealed), micros(time.Now()))
+			x.cluster, name, sealed, x.s.mac(rowmac.Secrets, x.cluster, name, sealed), micros(time.Now()))
 		return err
 	})
-	if x.s.d.isForeignKey(err) {
+	if x.s.d.IsForeignKey(err) {
 		return x.s.unknown(ctx, x.s.reads, x.cluster)
 	}
 	return x.s.wrap(err, "store the secret %s", name)

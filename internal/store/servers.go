@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/store/process"
+	"github.com/naupegos/naupegos/internal/store/rowmac"
 )
 
 // Servers lets the servers on one store coordinate: which of them are running, and which unattended duties each performs, so that no two do the same.
@@ -82,7 +84,7 @@ func (s *database) BeatServer(ctx context.Context, i ServerInfo, ttl time.Durati
 		}
 		_, err = tx.ExecContext(ctx, `INSERT INTO servers (id, holder, version, http, https, started, expires) VALUES ($1, $2, $3, $4, $5, $6, $7)
 			ON CONFLICT (id) DO UPDATE SET http = excluded.http, https = excluded.https, expires = excluded.expires`,
-			i.ID, s.self.encode(), i.Version, i.HTTP, i.HTTPS, micros(i.Started), micros(now.Add(ttl)))
+			i.ID, s.self.Encode(), i.Version, i.HTTP, i.HTTPS, micros(i.Started), micros(now.Add(ttl)))
 		if err == nil { // others that vanished long ago
 			_, err = tx.ExecContext(ctx, "DELETE FROM servers WHERE expires < $1", micros(now.Add(-24*time.Hour)))
 		}
@@ -112,7 +114,7 @@ func (s *database) serving(ctx context.Context, q querier) ([]ServerInfo, error)
 	found, err := list(ctx, s, q, scanServer, "SELECT id, holder, version, http, https, started, expires FROM servers WHERE expires > $1 ORDER BY started, id", micros(now))
 	all := []ServerInfo{}
 	for _, f := range found {
-		if f.who.lives(s.self) != dead {
+		if f.who.Lives(s.self) != process.Dead {
 			all = append(all, f.ServerInfo)
 		}
 	}
@@ -122,7 +124,7 @@ func (s *database) serving(ctx context.Context, q querier) ([]ServerInfo, error)
 // serverRow is one row of servers.
 type serverRow struct {
 	ServerInfo
-	who holder
+	who process.ID
 }
 
 func scanServer(row scanner) (r serverRow, err error) {
@@ -132,7 +134,7 @@ func scanServer(row scanner) (r serverRow, err error) {
 		return r, err
 	}
 	r.Started, r.Expires = fromMicros(started), fromMicros(expires)
-	r.who, err = decodeHolder(who)
+	r.who, err = process.Decode(who)
 	r.Holder = r.who.String()
 	return r, err
 }
@@ -152,7 +154,7 @@ const selectDuty = "SELECT cluster, kind, due, generation, holder, expires, fail
 // dutyRow is one row of duties.
 type dutyRow struct {
 	Duty
-	who     holder
+	who     process.ID
 	expires time.Time
 }
 
@@ -169,17 +171,17 @@ func (s *database) TakeDuty(ctx context.Context, cluster, kind string, ttl time.
 		if err != nil {
 			return err
 		}
-		r, err := one(ctx, s, tx, scanDuty, selectDuty+" WHERE cluster = $1 AND kind = $2"+s.d.sql().forUpdate, cluster, kind)
+		r, err := one(ctx, s, tx, scanDuty, selectDuty+" WHERE cluster = $1 AND kind = $2"+s.d.SQL().ForUpdate, cluster, kind)
 		if err != nil {
 			return err
 		}
-		if now.Before(r.Due) || r.Holder != "" && now.Before(r.expires) && r.who.lives(s.self) != dead {
+		if now.Before(r.Due) || r.Holder != "" && now.Before(r.expires) && r.who.Lives(s.self) != process.Dead {
 			return nil
 		}
 		r.Generation++
 		r.Began, r.Holder = now, s.self.String()
 		_, err = tx.ExecContext(ctx, "UPDATE duties SET generation = $1, holder = $2, expires = $3, began = $4 WHERE cluster = $5 AND kind = $6",
-			r.Generation, s.self.encode(), micros(now.Add(ttl)), micros(now), cluster, kind)
+			r.Generation, s.self.Encode(), micros(now.Add(ttl)), micros(now), cluster, kind)
 		taken = &r.Duty
 		return err
 	})
@@ -261,7 +263,7 @@ func scanDuty(row scanner) (r dutyRow, err error) {
 	}
 	r.Due, r.expires, r.Began, r.Ended, r.Succeeded = fromMicros(due), fromMicros(expires), fromMicros(began), fromMicros(ended), fromMicros(succeeded)
 	if who != "" {
-		if r.who, err = decodeHolder(who); err != nil {
+		if r.who, err = process.Decode(who); err != nil {
 			return r, err
 		}
 		r.Holder = r.who.String()
@@ -278,7 +280,7 @@ func endJobs(ctx context.Context, s *database, tx *sql.Tx) error {
 	for _, r := range rows {
 		r.State, r.Ended = JobEnded, time.Now()
 		r.Result = json.RawMessage(`{"kind":"` + fail.Interrupted.String() + `","error":"the store was restored from a backup; what this job did after that was made is not known"}`)
-		if err := run(ctx, tx, "UPDATE jobs SET state = $1, ended = $2, result = $3, mac = $4 WHERE id = $5", r.State, micros(r.Ended), string(r.Result), s.mac(macJobs, r.macValues()...), r.ID); err != nil {
+		if err := run(ctx, tx, "UPDATE jobs SET state = $1, ended = $2, result = $3, mac = $4 WHERE id = $5", r.State, micros(r.Ended), string(r.Result), s.mac(rowmac.Jobs, r.macValues()...), r.ID); err != nil {
 			return err
 		}
 	}

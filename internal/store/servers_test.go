@@ -9,6 +9,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/store"
+	"github.com/naupegos/naupegos/internal/store/archive"
 	"github.com/naupegos/naupegos/internal/store/metal"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
@@ -16,7 +17,7 @@ import (
 // TestRestoreBelowAServer: a running server keeps its store. What came out of a backup neither goes on with jobs of its time, nor lets in
 // whose token was revoked since, nor anybody who had signed in.
 func TestRestoreBelowAServer(t *testing.T) {
-	ctx, home, key := t.Context(), store.Location{Dir: t.TempDir()}, store.Key{Passphrase: "correct horse", Work: 10}
+	ctx, home, key := t.Context(), store.Location{Dir: t.TempDir()}, archive.Key{Passphrase: "correct horse", Work: 10}
 	s := testkit.Value(store.Open(ctx, home))(t)
 	defer s.Close()
 	for _, id := range []string{"ann", "bob"} {
@@ -66,7 +67,7 @@ func TestRestoreBelowAServer(t *testing.T) {
 // TestBackupUnderWrites: what is backed up while others write is the store as it was at one moment: each token was written before its
 // machine, so that of a copy that has n machines there are n or n+1 tokens.
 func TestBackupUnderWrites(t *testing.T) {
-	home, key := store.Location{Dir: t.TempDir()}, store.Key{Passphrase: "correct horse", Work: 10}
+	home, key := store.Location{Dir: t.TempDir()}, archive.Key{Passphrase: "correct horse", Work: 10}
 	s := testkit.Value(store.Open(t.Context(), home))(t)
 	defer s.Close()
 	ctx, stop := context.WithCancel(t.Context())

@@ -19,8 +19,10 @@ import (
 	"filippo.io/age"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/store/engine"
 	"github.com/naupegos/naupegos/internal/store/filelock"
 	"github.com/naupegos/naupegos/internal/store/keyfile"
+	"github.com/naupegos/naupegos/internal/store/process"
 	"github.com/naupegos/naupegos/internal/store/together"
 	"github.com/naupegos/naupegos/internal/userdir"
 )
@@ -36,7 +38,7 @@ const (
 type database struct {
 	dir      string
 	where    string // for people: dir, or the database without its password
-	d        dialect
+	d        engine.Dialect
 	db       *sql.DB // each commit reaches the disk: clusters and secrets
 	log      *sql.DB // if it differs from db, commits survive the process but perhaps not a power failure; for the journal and leases
 	reads    *sql.DB // for queries outside transactions; if it differs from db, they do not wait for writers
@@ -49,8 +51,8 @@ type database struct {
 	wait     filelock.Wait
 	// protection is the encryption of the identity's file.
 	protection Protection
-	marked     []string // the identity's file says that these sets of tables carry MACs; see macSet
-	self       holder
+	marked     []string // the identity's file says that these sets of tables carry MACs; see rowmac.Set
+	self       process.ID
 	absence    absence
 	patience   time.Duration // how long to wait for a lost database; zero while opening
 
@@ -87,7 +89,7 @@ func openWith(ctx context.Context, at Location, how func(*database, context.Cont
 			return nil, err
 		}
 	}
-	self, err := whoAmI()
+	self, err := process.Self()
 	if err != nil {
 		return nil, err
 	}

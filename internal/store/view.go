@@ -11,11 +11,10 @@ import (
 	"filippo.io/age"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/store/engine"
+	"github.com/naupegos/naupegos/internal/store/schema"
 	"github.com/naupegos/naupegos/internal/userdir"
 )
-
-// inMemory is what SQLite calls a database without a file.
-const inMemory = ":memory:"
 
 // View opens a store like Open, except that it makes none: where there is no store, it is an empty one in memory, and what is written
 // there is gone with Close. Dir and Where are the same all the same.
@@ -35,8 +34,8 @@ func (s *database) openOrImagine(ctx context.Context, url string) error {
 	if there {
 		return s.openOrMake(ctx, url)
 	}
-	s.d = sqliteFile{s.dir, s.wait}
-	if s.db, err = openSQLite(inMemory, "OFF"); err != nil {
+	s.d = engine.NewSQLite(filepath.Join(s.dir, DatabaseFile), filepath.Join(s.dir, lockFile), s.wait)
+	if s.db, err = engine.OpenSQLite(engine.InMemory, "OFF"); err != nil {
 		return err
 	}
 	s.log, s.reads = s.db, s.db
@@ -45,7 +44,7 @@ func (s *database) openOrImagine(ctx context.Context, url string) error {
 		return fail.Wrap(fail.Internal, err, "make an identity")
 	}
 	s.setIdentity(id)
-	if err := s.up(ctx, 0, schemaVersion); err != nil {
+	if err := s.up(ctx, 0, schema.Version); err != nil {
 		return err
 	}
 	return s.change(ctx, s.db, twice, func(tx *sql.Tx) error { return s.putFact(ctx, tx, recipientFact, id.Recipient().String()) })

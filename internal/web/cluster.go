@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/backup"
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/report"
@@ -252,7 +252,7 @@ type actionsData struct {
 
 func actionsTab(_ *Pages, _ *http.Request, _ *access.Operator, c *store.Cluster, d *clusterData) (string, error) {
 	a := &actionsData{Releases: upgradesOf(env.ReleaseOf(c.Facts))}
-	if doc, err := v1alpha1.Parse("the stored document of "+c.Name, c.Document); err == nil {
+	if doc, err := validation.Parse("the stored document of "+c.Name, c.Document); err == nil {
 		for _, pool := range doc.Spec.Workers {
 			a.Pools = append(a.Pools, pool.Name)
 		}

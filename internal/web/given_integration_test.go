@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/bundle"
 	"github.com/naupegos/naupegos/internal/bundle/bundletest"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
@@ -87,7 +88,7 @@ spec:
   timeouts: {step: 10m}
 `, key, port, strings.Join(machines, ""), endpoint)
 	facts := store.Facts{}
-	doc := testkit.Value(v1alpha1.Parse("test", []byte(document)))(t)
+	doc := testkit.Value(validation.Parse("test", []byte(document)))(t)
 	is := &bundle.Bundle{ID: strings.Repeat("b", 64), Manifest: bundletest.Manifest(doc.Spec.Kubernetes.Version)}
 	for kind, value := range map[memory.Kind]string{
 		memory.Bootstrapped: "true", memory.EtcdInitial: strings.Join(members, ","), memory.Bundle: is.Manifest.Title() + " " + strings.Repeat("a", 64),

@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
@@ -47,7 +48,7 @@ type Options struct {
 //go:embed init.yaml.tmpl
 var initTemplate string
 
-// New writes a commented, minimal document that v1alpha1.Parse accepts. For options that make no valid document it returns an error of kind
+// New writes a commented, minimal document that validation.Parse accepts. For options that make no valid document it returns an error of kind
 // fail.Invalid, which is an Errors if the fault is in the document.
 func New(o Options) ([]byte, error) {
 	o.fill()
@@ -65,7 +66,7 @@ func New(o Options) ([]byte, error) {
 	if err := t.Execute(&b, o); err != nil {
 		return nil, fail.Wrap(fail.Internal, err, "write a new document")
 	}
-	if _, err := v1alpha1.Parse("", b.Bytes()); err != nil {
+	if _, err := validation.Parse("", b.Bytes()); err != nil {
 		return nil, withoutPlaces(err)
 	}
 	return b.Bytes(), nil

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/backup"
 	"github.com/naupegos/naupegos/internal/bundle/bundletest"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
@@ -106,7 +106,7 @@ func made(t *testing.T, version string, n int, more ...string) Set {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	doc, err := v1alpha1.Parse("test", fmt.Appendf(nil, document, version))
+	doc, err := validation.Parse("test", fmt.Appendf(nil, document, version))
 	testkit.Must(t, err)
 	in := memory.NewOverlay(nil)
 	k := pki.Open(in, pki.Options{})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/store"
+	"github.com/naupegos/naupegos/internal/store/engine"
 	"github.com/naupegos/naupegos/internal/userdir"
 )
 
@@ -19,8 +20,8 @@ func Place(text string, from store.Location) (store.Location, error) {
 	scheme, _, hasScheme := strings.Cut(text, "://")
 	first, rest, _ := strings.Cut(text, "/")
 	switch {
-	case store.IsURL(text):
-		if store.HasPassword(text) {
+	case engine.IsURL(text):
+		if engine.HasPassword(text) {
 			return store.Location{}, refused("the address holds a password: everybody on this host can read the arguments of a command").
 				Do("leave it out, and give it by PGPASSWORD or ~/.pgpass")
 		}
@@ -44,7 +45,7 @@ func Place(text string, from store.Location) (store.Location, error) {
 
 // UseIt says how to use a store that was moved.
 func UseIt(to string) string {
-	if store.IsURL(to) {
+	if engine.IsURL(to) {
 		return "Use it from now on: export NAUPEGOS_STORE=" + to
 	}
 	standard, err := userdir.State()

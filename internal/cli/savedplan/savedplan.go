@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/cli/wholefile"
 	"github.com/naupegos/naupegos/internal/cluster"
 	"github.com/naupegos/naupegos/internal/cluster/parts"
@@ -119,7 +120,7 @@ func Read(path string) (*Plan, *v1alpha1.Cluster, error) {
 	if want, err := p.checksum(); err != nil || want != p.Checksum || sum([]byte(strings.Join(p.Observed.Things, "\n"))) != p.Observed.Digest {
 		return nil, nil, fail.New(fail.Invalid, "the saved plan is damaged: its checksum does not fit").At(path).Do("plan again: naupegos plan -f FILE --out %s", path)
 	}
-	doc, err := v1alpha1.Parse("the document in "+path, []byte(p.Document))
+	doc, err := validation.Parse("the document in "+path, []byte(p.Document))
 	return &p, doc, err
 }
 

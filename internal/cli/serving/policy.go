@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/policy"
@@ -37,11 +38,11 @@ func (f *policyFlags) read() (*policy.Policy, error) {
 		if err != nil {
 			return nil, fail.Wrap(fail.Invalid, err, "read the server's policy").Do("--policy names the file")
 		}
-		if rules, err = v1alpha1.ParseServerPolicy(f.file, data); err != nil {
+		if rules, err = validation.ParseServerPolicy(f.file, data); err != nil {
 			return nil, err
 		}
 	}
-	if err := v1alpha1.CheckProviders(f.providers); err != nil {
+	if err := validation.CheckProviders(f.providers); err != nil {
 		return nil, fail.Wrap(fail.Invalid, err, "--providers")
 	}
 	switch {

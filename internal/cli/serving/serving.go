@@ -142,6 +142,32 @@ func (h Host) logger(format string) (*slog.Logger, error) {
 	return nil, fail.New(fail.Invalid, "--log-format %q", format).Do("choose text or json")
 }
 
+// gate returns the gate to the server's data.
+func (f *flags) gate(st store.Store, signIn *oidc.Issuer, log *slog.Logger) *access.Gate {
+	gate := access.NewGate(st, log)
+	gate.Bound(f.bounds)
+	if signIn != nil {
+		gate.Believe(signIn)
+	}
+	return gate
+}
+
+// settle reads the files that the flags name, and fills in the address for operators. It returns the host under its policy, and the provider of sign-ins.
+func (h Host) settle(f *flags) (Host, *oidc.Issuer, error) {
+	if f.https == "" {
+		var err error
+		if f.https, err = server.BesideHTTP(f.http); err != nil {
+			return h, nil, err
+		}
+	}
+	rules, err := f.policy.read()
+	if err != nil {
+		return h, nil, err
+	}
+	signIn, err := f.issuer.open()
+	return h.under(rules), signIn, err
+}
+
 // serve runs the server until its context ends.
 func (h Host) serve(ctx context.Context, f *flags) error {
 	h.Err = shared(h.Err)
@@ -149,17 +175,7 @@ func (h Host) serve(ctx context.Context, f *flags) error {
 	if err != nil {
 		return err
 	}
-	if f.https == "" {
-		if f.https, err = server.BesideHTTP(f.http); err != nil {
-			return err
-		}
-	}
-	rules, err := f.policy.read()
-	if err != nil {
-		return err
-	}
-	h = h.under(rules)
-	signIn, err := f.issuer.open()
+	h, signIn, err := h.settle(f)
 	if err != nil {
 		return err
 	}
@@ -194,11 +210,7 @@ func (h Host) serve(ctx context.Context, f *flags) error {
 	if err := h.discovery(site, f, serving.Root(), reg, &machines, log); err != nil {
 		return err
 	}
-	gate := access.NewGate(st, log)
-	gate.Bound(f.bounds)
-	if signIn != nil {
-		gate.Believe(signIn)
-	}
+	gate := f.gate(st, signIn, log)
 	parts, err := h.parts(running, st, gate, signIn, reg, told, log, f)
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/kube/layout"
 )
@@ -257,7 +258,7 @@ func (d *drafting) finish() (err error) {
 	if d.want.Spec.Kubernetes.Version == "" || d.unread || len(d.controlPlane()) == 0 {
 		return nil // covered by another finding
 	}
-	doc, err := v1alpha1.Parse("the document", d.Document)
+	doc, err := validation.Parse("the document", d.Document)
 	if err == nil {
 		d.doc = doc
 		return nil

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/release/flags"
 )
 
@@ -61,7 +62,7 @@ func (d *drafting) translate(all []comparison) error {
 		if err != nil {
 			return 0, err
 		}
-		if _, err := v1alpha1.Parse("the document", text); err != nil {
+		if _, err := validation.Parse("the document", text); err != nil {
 			complaints = strings.Count(err.Error(), "\n") + 1
 		}
 		return complaints, nil

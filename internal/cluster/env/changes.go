@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/cluster/hops"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -29,7 +30,7 @@ func checkChanges(f *memory.Facts, rec *store.Cluster, doc *v1alpha1.Cluster) er
 	if was == "" || !f.Bootstrapped() {
 		return nil
 	}
-	before, err := v1alpha1.Parse("the document that "+rec.Name+" was brought to", []byte(was))
+	before, err := validation.Parse("the document that "+rec.Name+" was brought to", []byte(was))
 	if err != nil {
 		return fail.Wrap(fail.Internal, err, "compare the document with the last one of cluster %s", rec.Name)
 	}

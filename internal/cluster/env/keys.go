@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/rotation"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -74,7 +74,7 @@ func (c *Env) Encryption() ([]string, error) {
 	if was == "" || !c.Facts.Bootstrapped() {
 		return c.FinalEncryption(), nil
 	}
-	before, err := v1alpha1.Parse("the document that "+c.Name()+" was brought to", []byte(was))
+	before, err := validation.Parse("the document that "+c.Name()+" was brought to", []byte(was))
 	if err != nil {
 		return nil, fail.Wrap(fail.Internal, err, "find out whether the Secrets of cluster %s are encrypted", c.Name())
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/cluster/inside"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
@@ -90,7 +91,7 @@ func (c *Observer) DocumentDeltas() ([]delta.Delta, error) {
 	if len(c.Record.Document) == 0 {
 		return nil, nil
 	}
-	stored, err := v1alpha1.Parse("the stored document of "+c.Name(), c.Record.Document)
+	stored, err := validation.Parse("the stored document of "+c.Name(), c.Record.Document)
 	if err != nil {
 		return nil, err
 	}

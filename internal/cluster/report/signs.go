@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/cluster/backups"
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
@@ -58,11 +58,11 @@ func (c *Reporter) pending() bool {
 	if was == "" || len(c.Record.Document) == 0 {
 		return false
 	}
-	before, err := v1alpha1.Parse("", []byte(was))
+	before, err := validation.Parse("", []byte(was))
 	if err != nil {
 		return false
 	}
-	now, err := v1alpha1.Parse("", c.Record.Document)
+	now, err := validation.Parse("", c.Record.Document)
 	if err != nil {
 		return false
 	}

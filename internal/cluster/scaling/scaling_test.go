@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/store"
@@ -13,7 +14,7 @@ import (
 // document has a pool that scales and one that doesn't.
 func document(t *testing.T, bounds string) *v1alpha1.Cluster {
 	t.Helper()
-	return testkit.Value(v1alpha1.Parse("test", []byte(`apiVersion: naupegos.dev/v1alpha1
+	return testkit.Value(validation.Parse("test", []byte(`apiVersion: naupegos.dev/v1alpha1
 kind: Cluster
 metadata: {name: demo}
 spec:

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/testkit"
@@ -42,7 +43,7 @@ const head = "apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata: {name:
 
 func parse(t *testing.T, spec string) *v1alpha1.Cluster {
 	t.Helper()
-	doc, err := v1alpha1.Parse("test.yaml", []byte(head+spec))
+	doc, err := validation.Parse("test.yaml", []byte(head+spec))
 	if err != nil {
 		t.Fatal(err)
 	}

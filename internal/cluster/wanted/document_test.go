@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
 )
@@ -132,7 +132,7 @@ func TestSetReplicasMeansIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc, err := v1alpha1.Parse("edited", got)
+	doc, err := validation.Parse("edited", got)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func TestSetReplicasRefused(t *testing.T) {
 }
 
 func TestGroupOf(t *testing.T) {
-	doc, err := v1alpha1.Parse("test", []byte(commented))
+	doc, err := validation.Parse("test", []byte(commented))
 	if err != nil {
 		t.Fatal(err)
 	}

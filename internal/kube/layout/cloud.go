@@ -20,11 +20,11 @@ type CloudInstance struct {
 }
 
 // knowsInstance reports whether the cluster has an external cloud and the machine's server in it is known.
-func (p Params) knowsInstance(n Node) bool { return p.ExternalCloud && n.Cloud.ProviderID != "" }
+func knowsInstance(p Params, n Node) bool { return p.ExternalCloud && n.Cloud.ProviderID != "" }
 
 // addInstance adds the file CloudInstancePath if the machine's server is known.
-func (p Params) addInstance(c *machine.Config, n Node) error {
-	if !p.knowsInstance(n) {
+func addInstance(p Params, c *machine.Config, n Node) error {
+	if !knowsInstance(p, n) {
 		return nil
 	}
 	data, err := json.MarshalIndent(struct {
@@ -40,12 +40,12 @@ func (p Params) addInstance(c *machine.Config, n Node) error {
 }
 
 // kubeletExtraArgs returns the extra arguments of n's kubelet for kubeadm's configuration, sorted by name as kubeadm writes them.
-func (p Params) kubeletExtraArgs(n Node) []arg {
+func kubeletExtraArgs(p Params, n Node) []arg {
 	args := []arg{{Name: "node-ip", Value: n.Address}}
 	if p.ExternalCloud {
 		args = append([]arg{{Name: "cloud-provider", Value: "external"}}, args...)
 	}
-	if p.knowsInstance(n) {
+	if knowsInstance(p, n) {
 		args = append(args, arg{Name: "provider-id", Value: n.Cloud.ProviderID})
 	}
 	return p.Settings.kubelet(n).extend(args, flags.Kubelet, tables(p.of(n).Version))

@@ -111,7 +111,7 @@ func (p Params) initConfiguration(n Node, configs release.Configs) initConfigura
 		NodeRegistration: nodeRegistration{
 			Name: n.Name, CRISocket: criSocket, Taints: controlPlaneTaints(n), IgnorePreflightErrors: ignore,
 			ImagePullPolicy:  "IfNotPresent",
-			KubeletExtraArgs: p.kubeletExtraArgs(n),
+			KubeletExtraArgs: kubeletExtraArgs(p, n),
 		},
 		LocalAPIEndpoint: apiEndpoint{AdvertiseAddress: n.Address, BindPort: APIServerPort},
 		Patches:          patches{Directory: patchesDir},

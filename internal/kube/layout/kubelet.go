@@ -116,7 +116,7 @@ func (p Params) kubeletLayer(ctx context.Context, k *pki.PKI, n Node, server str
 	if own := n.ownResolver(); own != "" {
 		c.Files = append(c.Files, text(ownResolver, own))
 	}
-	return c, p.addInstance(&c, n)
+	return c, addInstance(p, &c, n)
 }
 
 // Resolver holds the name servers that pods ask instead of the machine's own. It is empty if the document names none.
@@ -175,7 +175,7 @@ func (p Params) kubeletFlags(n Node) string {
 	if len(labels) > 0 {
 		args = append(args, "--node-labels="+strings.Join(labels, ","))
 	}
-	if p.knowsInstance(n) {
+	if knowsInstance(p, n) {
 		args = append(args, "--provider-id="+n.Cloud.ProviderID)
 	}
 	var taints []string

@@ -149,7 +149,7 @@ func TestOurFlagsAreRefused(t *testing.T) {
 	free := []string{"snapshot-count", "watch-progress-notify-interval"}
 	for program, args := range map[string][]arg{
 		flags.APIServer: append(p.apiServerBaseArgs(n), arg{"authentication-config", ""}, arg{"kubelet-certificate-authority", ""}), flags.Scheduler: schedulerBaseArgs(),
-		flags.ControllerManager: p.controllerManagerBaseArgs("", ""), flags.Etcd: etcdBaseArgs(n, p.NewEtcd()), flags.Kubelet: p.kubeletExtraArgs(n),
+		flags.ControllerManager: p.controllerManagerBaseArgs("", ""), flags.Etcd: etcdBaseArgs(n, p.NewEtcd()), flags.Kubelet: kubeletExtraArgs(p, n),
 	} {
 		for _, a := range args {
 			if flags.Instead(program, a.Name) == "" && !slices.Contains(free, a.Name) {

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/local"
@@ -133,7 +134,7 @@ func (f *someHosts) document() *v1alpha1.Cluster {
 		role, _, _ := strings.Cut(m.Name, "-")
 		fmt.Fprintf(&b, "        - {name: %s, address: %s, role: %s, hostKey: %s}\n", m.Name, m.Address, roles[role], m.HostKeys[0])
 	}
-	return testkit.Value(v1alpha1.Parse("test", []byte(b.String())))(f)
+	return testkit.Value(validation.Parse("test", []byte(b.String())))(f)
 }
 
 // run runs a command on a machine, as its user.

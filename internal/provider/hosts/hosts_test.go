@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
@@ -93,7 +94,7 @@ spec:
         - {address: 192.0.2.21, role: control-plane, name: one, hostKey: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGs5yh3xvjLZdyRSmj2UOqGqQJ8gRlqDBFDM3lGj9bNv}
         - {address: 192.0.2.31, role: worker}
 ` + spec
-	return testkit.Value(v1alpha1.Parse("test", []byte(text)))(t)
+	return testkit.Value(validation.Parse("test", []byte(text)))(t)
 }
 
 func names(ms []provider.Machine) (all []string) {

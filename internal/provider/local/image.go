@@ -61,7 +61,7 @@ func (p *Provider) PruneImages(ctx context.Context, unused time.Duration) (remov
 // layersInUse lists the layers below the disks of all machines, of all clusters of all state roots.
 func (p *Provider) layersInUse() ([]string, error) {
 	var out []string
-	dirs, err := p.inRoots("machines")
+	dirs, err := inRoots(p, "machines")
 	if err != nil {
 		return nil, err
 	}

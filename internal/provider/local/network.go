@@ -126,13 +126,13 @@ func (p *Provider) makeNetwork(ctx context.Context, subnet netip.Prefix) error {
 	if err := p.checkFree(subnet); err != nil {
 		return err
 	}
-	if err := p.noteRoot(); err != nil {
+	if err := noteRoot(p); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(p.n.machines(), 0o755); err != nil {
 		return err
 	}
-	if err := p.closeRoots(); err != nil {
+	if err := closeRoots(p); err != nil {
 		return err
 	}
 	if err := files.WriteJSON(p.n.network(), networkRecord{Subnet: subnet, Bridge: p.n.bridge(), Table: p.n.table()}); err != nil {
@@ -241,7 +241,7 @@ func (p *Provider) usedSubnets() ([]netip.Prefix, error) {
 
 // recordedSubnets lists the subnets of all other clusters of all state roots.
 func (p *Provider) recordedSubnets() ([]netip.Prefix, error) {
-	recorded, err := p.inRoots(filepath.Base(p.n.network()))
+	recorded, err := inRoots(p, filepath.Base(p.n.network()))
 	if err != nil {
 		return nil, err
 	}

@@ -88,15 +88,15 @@ func TestPruneKeepsWhatOtherRootsUse(t *testing.T) {
 	fabricate(t, other, record{Name: "w-1", Created: true, Address: "10.77.3.101/24", Lower: []string{filepath.Join(p.opts.ImageRoot, "base-theirs", "root")}}, nil)
 	testkit.Must(t, files.WriteJSON(other.n.network(), networkRecord{Subnet: netip.MustParsePrefix("10.77.3.0/24"), Bridge: other.n.bridge()}))
 	for _, o := range []*Provider{gone, other, other, p} {
-		testkit.Must(t, o.noteRoot())
+		testkit.Must(t, noteRoot(o))
 	}
-	testkit.Must(t, p.closeRoots())
+	testkit.Must(t, closeRoots(p))
 	for _, dir := range []string{p.opts.ImageRoot, p.opts.Root} {
 		if info := testkit.Value(os.Stat(dir))(t); info.Mode().Perm() != 0o700 {
 			t.Errorf("%s is open to others: %v", dir, info.Mode())
 		}
 	}
-	if roots, err := p.roots(); err != nil || !slices.Equal(roots, []string{p.n.root, other.n.root}) {
+	if roots, err := roots(p); err != nil || !slices.Equal(roots, []string{p.n.root, other.n.root}) {
 		t.Errorf("the roots are %v (%v)", roots, err)
 	}
 	removed, err := p.PruneImages(t.Context(), layers.Rest)

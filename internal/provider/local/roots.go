@@ -13,14 +13,14 @@ import (
 // All state roots with the same image root share its layers, and all share the host's subnets. The kernel does not know the subnets of
 // clusters that are switched off. So the image root lists its state roots, as links in the directory roots.
 
-func (p *Provider) rootsDir() string { return filepath.Join(p.opts.ImageRoot, "roots") }
+func rootsDir(p *Provider) string { return filepath.Join(p.opts.ImageRoot, "roots") }
 
 // noteRoot records that Options.Root uses Options.ImageRoot, and removes the records of deleted roots. Call it under the host's lock.
-func (p *Provider) noteRoot() error {
-	if err := os.MkdirAll(p.rootsDir(), 0o755); err != nil {
+func noteRoot(p *Provider) error {
+	if err := os.MkdirAll(rootsDir(p), 0o755); err != nil {
 		return err
 	}
-	links, err := filepath.Glob(filepath.Join(p.rootsDir(), "*"))
+	links, err := filepath.Glob(filepath.Join(rootsDir(p), "*"))
 	if err != nil {
 		return err
 	}
@@ -32,7 +32,7 @@ func (p *Provider) noteRoot() error {
 			return err
 		}
 	}
-	if err := os.Symlink(p.n.root, filepath.Join(p.rootsDir(), files.Digest(p.n.root)[:16])); !errors.Is(err, fs.ErrExist) {
+	if err := os.Symlink(p.n.root, filepath.Join(rootsDir(p), files.Digest(p.n.root)[:16])); !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	return nil
@@ -40,14 +40,14 @@ func (p *Provider) noteRoot() error {
 
 // closeRoots lets only root into the directories of machines and images, as with /var/lib/machines: root file systems contain
 // setuid programs, which become outdated.
-func (p *Provider) closeRoots() error {
+func closeRoots(p *Provider) error {
 	return errors.Join(os.Chmod(p.opts.ImageRoot, 0o700), os.Chmod(p.opts.Root, 0o700))
 }
 
 // roots lists the state roots that use Options.ImageRoot, Options.Root first.
-func (p *Provider) roots() ([]string, error) {
+func roots(p *Provider) ([]string, error) {
 	out := []string{p.n.root}
-	links, err := filepath.Glob(filepath.Join(p.rootsDir(), "*"))
+	links, err := filepath.Glob(filepath.Join(rootsDir(p), "*"))
 	if err != nil {
 		return nil, err
 	}
@@ -64,8 +64,8 @@ func (p *Provider) roots() ([]string, error) {
 }
 
 // inRoots lists the paths with the given name in the directories of all clusters of all roots.
-func (p *Provider) inRoots(name string) ([]string, error) {
-	roots, err := p.roots()
+func inRoots(p *Provider, name string) ([]string, error) {
+	roots, err := roots(p)
 	if err != nil {
 		return nil, err
 	}

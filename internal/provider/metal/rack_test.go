@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/registry"
@@ -249,7 +250,7 @@ kind: Cluster
 metadata: {name: demo}
 spec:
 ` + spec
-	return testkit.Value(v1alpha1.Parse("test", []byte(text)))(t)
+	return testkit.Value(validation.Parse("test", []byte(text)))(t)
 }
 
 // provider is a new one on the rack.

@@ -3,7 +3,7 @@ package openstack
 import (
 	"testing"
 
-	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
@@ -34,7 +34,7 @@ func frontProvider(t *testing.T, document string) (*Provider, provider.Wanted) {
 
 func providerOf(t *testing.T, document string, o Options) (*Provider, provider.Wanted) {
 	t.Helper()
-	doc, err := v1alpha1.Parse("t4.yaml", []byte(document))
+	doc, err := validation.Parse("t4.yaml", []byte(document))
 	if err != nil {
 		t.Fatal(err)
 	}

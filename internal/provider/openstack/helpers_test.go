@@ -15,6 +15,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
@@ -54,7 +55,7 @@ func (c *counter) RoundTrip(r *http.Request) (*http.Response, error) {
 func testDocument(t testing.TB, name, spec string) *v1alpha1.Cluster {
 	t.Helper()
 	doc := "apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata: {name: " + name + "}\nspec:\n" + spec
-	c, err := v1alpha1.Parse("test.yaml", []byte(doc))
+	c, err := validation.Parse("test.yaml", []byte(doc))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
@@ -24,7 +24,7 @@ func TestPlannedIsApplied(t *testing.T) {
 	for n := 0; accepted+refused < documents; n++ {
 		r := rand.New(rand.NewPCG(seed, uint64(n))) //nolint:gosec // repeatable on purpose
 		text := "apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata: {name: t3-life}\nspec:\n" + randomSpec(r)
-		doc, err := v1alpha1.Parse("random.yaml", []byte(text))
+		doc, err := validation.Parse("random.yaml", []byte(text))
 		if err != nil {
 			if invalid++; invalid > 10*documents {
 				t.Fatalf("hardly any document is valid: %v", err)

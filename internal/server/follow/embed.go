@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/gitread"
 	"github.com/naupegos/naupegos/internal/siteset"
@@ -15,7 +16,7 @@ import (
 
 // beside lists the files and directories that a document names, by their paths in the repository.
 func (l *look) beside(content []byte) (all []string) {
-	doc, err := v1alpha1.Parse(l.f.Path, content)
+	doc, err := validation.Parse(l.f.Path, content)
 	if err != nil {
 		return nil // check reports the error
 	}

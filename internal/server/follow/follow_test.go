@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/gitread"
 	"github.com/naupegos/naupegos/internal/gitread/gittest"
@@ -376,7 +377,7 @@ func TestFilesOfDocuments(t *testing.T) {
 	text := document("2") + "  manifests: [{name: k, kustomize: ../common/k}, {name: m, file: m.yaml}]\n"
 	p.Commit("clusters/demo.yaml", text)
 	s := p.expect(Waits)
-	doc := testkit.Value(v1alpha1.Parse("review", []byte(s.Review.Asked.Document)))(t)
+	doc := testkit.Value(validation.Parse("review", []byte(s.Review.Asked.Document)))(t)
 	if len(doc.Sources) != 2 || doc.Sources["../common/k"] == "" || !strings.HasPrefix(s.Review.Asked.Document, text) {
 		t.Errorf("%s", s.Review.Asked.Document)
 	}

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/gitread"
 	"github.com/naupegos/naupegos/internal/operate"
@@ -251,7 +251,7 @@ func (l *look) check(found *gitread.Found) (same bool, err error) {
 	if err := l.embed(found); err != nil {
 		return false, err
 	}
-	doc, err := v1alpha1.ParseFilledIn(l.f.Path, found.Content)
+	doc, err := validation.ParseFilledIn(l.f.Path, found.Content)
 	if err != nil {
 		return false, err
 	}
@@ -261,7 +261,7 @@ func (l *look) check(found *gitread.Found) (same bool, err error) {
 	if l.rec == nil {
 		return false, nil
 	}
-	was, err := v1alpha1.Parse("the stored document of "+l.f.Cluster, l.rec.Document)
+	was, err := validation.Parse("the stored document of "+l.f.Cluster, l.rec.Document)
 	if err != nil {
 		return false, nil //nolint:nilerr // another document may repair it
 	}

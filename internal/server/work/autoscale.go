@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/store"
@@ -37,7 +38,7 @@ func (b *Board) answer(ctx context.Context, d *store.Duty) (_ string, err error)
 	if err != nil {
 		return "", err
 	}
-	doc, err := v1alpha1.Parse("the stored document of "+d.Cluster, rec.Document)
+	doc, err := validation.Parse("the stored document of "+d.Cluster, rec.Document)
 	if err != nil || !doc.Spec.Unattended.Autoscale {
 		return "", err
 	}
@@ -160,7 +161,7 @@ func (b *Board) saysOtherwise(ctx context.Context, name, id string, port int) bo
 	if err != nil {
 		return fail.KindOf(err) == fail.NotFound
 	}
-	doc, err := v1alpha1.Parse("the stored document of "+name, rec.Document)
+	doc, err := validation.Parse("the stored document of "+name, rec.Document)
 	return rec.ID != id || err == nil && (!doc.Spec.Unattended.Autoscale || doc.Spec.Unattended.AutoscalePort != port)
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/store"
@@ -116,7 +117,7 @@ func (b *Board) attend(ctx context.Context) error {
 		last[duty{d.Cluster, d.Kind}] = d
 	}
 	for _, c := range clusters {
-		doc, err := v1alpha1.Parse("the stored document of "+c.Name, c.Document)
+		doc, err := validation.Parse("the stored document of "+c.Name, c.Document)
 		if err != nil { // naupegos status reports the error; the records of its duties stay
 			maps.DeleteFunc(last, func(of duty, _ store.Duty) bool { return of.cluster == c.Name })
 			continue

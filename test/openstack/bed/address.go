@@ -14,15 +14,15 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-func (b *Bed) addressMark() string { return filepath.Join(b.run(), "address") }
+func addressMark(b *Bed) string { return filepath.Join(b.run(), "address") }
 
 // addAddress adds the API's address to the loopback link, so that this host and machines behind its bridges reach it.
-func (b *Bed) addAddress(ctx context.Context) error {
+func addAddress(ctx context.Context, b *Bed) error {
 	have, err := hasAddress(b.o.Address)
 	if err != nil || have {
 		return err // the address belongs to this machine, or an earlier start added it
 	}
-	if err := write(b.addressMark(), []byte(b.o.Address+"\n"), 0o600); err != nil {
+	if err := write(addressMark(b), []byte(b.o.Address+"\n"), 0o600); err != nil {
 		return err
 	}
 	if out, err := exec.CommandContext(ctx, "ip", "address", "add", b.o.Address+"/32", "dev", "lo").CombinedOutput(); err != nil {
@@ -32,8 +32,8 @@ func (b *Bed) addAddress(ctx context.Context) error {
 }
 
 // dropAddress removes the address if addAddress added it.
-func (b *Bed) dropAddress(ctx context.Context) error {
-	mark, err := os.ReadFile(b.addressMark())
+func dropAddress(ctx context.Context, b *Bed) error {
+	mark, err := os.ReadFile(addressMark(b))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -48,7 +48,7 @@ func (b *Bed) dropAddress(ctx context.Context) error {
 			return fail.Wrap(fail.Internal, err, "take %s off the loopback link: %s", address, bytes.TrimSpace(out))
 		}
 	}
-	return os.Remove(b.addressMark())
+	return os.Remove(addressMark(b))
 }
 
 func hasAddress(address string) (bool, error) {

@@ -65,11 +65,11 @@ func Up(ctx context.Context, o Options) (*Bed, error) {
 }
 
 func (b *Bed) up(ctx context.Context, versions string) error {
-	definition, err := b.definition(versions)
+	definition, err := definition(b, versions)
 	if err != nil {
 		return err
 	}
-	if b.content(seeded) != definition {
+	if content(b, seeded) != definition {
 		if err := b.startOver(ctx); err != nil {
 			return err
 		}
@@ -87,7 +87,7 @@ func (b *Bed) up(ctx context.Context, versions string) error {
 		return err
 	}
 	b.say("services started")
-	if err := b.seed(ctx, definition); err != nil {
+	if err := seed(ctx, b, definition); err != nil {
 		return err
 	}
 	return b.waitAll(ctx)
@@ -102,32 +102,32 @@ func (b *Bed) startOver(ctx context.Context) error {
 			return err
 		}
 	}
-	return b.unmark(seeded)
+	return unmark(b, seeded)
 }
 
 // prepare fills the state directory: address, configuration, databases.
 func (b *Bed) prepare(ctx context.Context, versions string) error {
-	if err := b.addAddress(ctx); err != nil {
+	if err := addAddress(ctx, b); err != nil {
 		return err
 	}
 	if err := b.makeDirs(); err != nil {
 		return err
 	}
-	if err := b.initialise(ctx, versions); err != nil {
+	if err := initialise(ctx, b, versions); err != nil {
 		return err
 	}
 	if err := b.loadSecrets(); err != nil {
 		return err
 	}
-	if err := b.tlsCertificate(ctx); err != nil {
+	if err := tlsCertificate(ctx, b); err != nil {
 		return err
 	}
 	if !b.anyRunning() {
-		if err := b.configure(ctx); err != nil {
+		if err := configure(ctx, b); err != nil {
 			return err
 		}
 	}
-	return b.writeClouds()
+	return writeClouds(b)
 }
 
 // startAll starts every service as soon as its dependencies are ready.
@@ -168,7 +168,7 @@ func (b *Bed) waitAll(ctx context.Context) error {
 }
 
 func (b *Bed) allRunning() bool {
-	return !slices.ContainsFunc(b.all, func(s *Service) bool { return !s.Running() }) && b.content(seeded) != ""
+	return !slices.ContainsFunc(b.all, func(s *Service) bool { return !s.Running() }) && content(b, seeded) != ""
 }
 
 func (b *Bed) anyRunning() bool {
@@ -192,7 +192,7 @@ func Open(o Options) (*Bed, error) {
 		return nil, fail.New(fail.NotFound, "no OpenStack test bed runs in %s", b.o.Root).Do("start it: make openstack-up")
 	case len(down) > 0:
 		return nil, fail.New(fail.NotReady, "services of the OpenStack test bed don't run: %s", strings.Join(down, ", ")).At(b.o.Root).Do("start them: make openstack-up")
-	case b.content(seeded) == "":
+	case content(b, seeded) == "":
 		return nil, fail.New(fail.NotReady, "the OpenStack test bed is being started").At(b.o.Root).Do("wait for it: make openstack-up")
 	}
 	return b, b.loadSecrets()
@@ -242,7 +242,7 @@ func (b *Bed) stop(ctx context.Context) error {
 	if ran {
 		b.say("services stopped")
 	}
-	return b.dropAddress(ctx)
+	return dropAddress(ctx, b)
 }
 
 // Down stops the bed of the state directory, even a partly started one. With purge it also removes the state.

@@ -286,7 +286,7 @@ func TestProcessOfAnotherBoot(t *testing.T) {
 // TestPlugins compiles the Python plugins that replace the hardware.
 func TestPlugins(t *testing.T) {
 	b := testBed(t)
-	if err := b.writePlugins(); err != nil {
+	if err := writePlugins(b); err != nil {
 		t.Fatal(err)
 	}
 	files, err := filepath.Glob(filepath.Join(b.plugins(), "naupegos_bed", "*.py"))

@@ -9,8 +9,8 @@ import (
 type cloudsEntry struct{ name, authURL, user, password, project, region, cacert string }
 
 // writeClouds writes clouds.yaml.
-func (b *Bed) writeClouds() error {
-	all := append(b.clouds(b.keystone()), cloudsEntry{
+func writeClouds(b *Bed) error {
+	all := append(clouds(b, b.keystone()), cloudsEntry{
 		TLSCloud, "https://" + b.api(15000) + "/v3", Cloud, b.secrets.User, Cloud, tlsRegion, b.CACertFile(),
 	})
 	return write(b.CloudsYAML(), cloudsYAML(all), 0o600)
@@ -18,9 +18,9 @@ func (b *Bed) writeClouds() error {
 
 // CloudsYAMLAt renders clouds.yaml with Keystone at another address, such as that of a proxy in front of it. The result contains passwords. It
 // leaves TLSCloud out.
-func (b *Bed) CloudsYAMLAt(authURL string) []byte { return cloudsYAML(b.clouds(authURL)) }
+func (b *Bed) CloudsYAMLAt(authURL string) []byte { return cloudsYAML(clouds(b, authURL)) }
 
-func (b *Bed) clouds(authURL string) []cloudsEntry {
+func clouds(b *Bed, authURL string) []cloudsEntry {
 	return []cloudsEntry{
 		{Cloud, authURL, Cloud, b.secrets.User, Cloud, region, ""}, {AdminCloud, authURL, "admin", b.secrets.Admin, "admin", region, ""},
 	}

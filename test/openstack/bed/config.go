@@ -72,7 +72,7 @@ func render(s settings) (map[string][]byte, error) {
 
 // configure writes what the services read: the packages' own files (paste, policy, rootwrap) with the bed's configuration over them, the plugins,
 // and a file for each fake compute host.
-func (b *Bed) configure(ctx context.Context) error {
+func configure(ctx context.Context, b *Bed) error {
 	for _, dir := range []string{b.etc(), b.plugins()} {
 		if err := os.RemoveAll(dir); err != nil {
 			return err
@@ -107,10 +107,10 @@ func (b *Bed) configure(ctx context.Context) error {
 	if err := write(b.MetadataSecretFile(), []byte(b.secrets.Metadata+"\n"), 0o600); err != nil {
 		return err
 	}
-	return b.writePlugins()
+	return writePlugins(b)
 }
 
-func (b *Bed) writePlugins() error {
+func writePlugins(b *Bed) error {
 	return fs.WalkDir(plugins, "plugins", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err

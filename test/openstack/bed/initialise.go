@@ -28,7 +28,7 @@ const (
 )
 
 // content returns the content of a mark, or "" if the mark does not exist.
-func (b *Bed) content(mark string) string {
+func content(b *Bed, mark string) string {
 	data, err := os.ReadFile(filepath.Join(b.state(), mark))
 	if err != nil {
 		return ""
@@ -36,11 +36,11 @@ func (b *Bed) content(mark string) string {
 	return strings.TrimSuffix(string(data), "\n")
 }
 
-func (b *Bed) mark(what, content string) error {
+func mark(b *Bed, what, content string) error {
 	return write(filepath.Join(b.state(), what), []byte(content+"\n"), 0o600)
 }
 
-func (b *Bed) unmark(what string) error {
+func unmark(b *Bed, what string) error {
 	err := os.Remove(filepath.Join(b.state(), what))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -52,13 +52,13 @@ func (b *Bed) unmark(what string) error {
 var kept = []string{"mysql", "keystone", "octavia", "secrets.json", initialised}
 
 // digest identifies the state's inputs: package versions, settings, and the address in the catalog.
-func (b *Bed) digest(versions string) (string, error) {
+func digest(b *Bed, versions string) (string, error) {
 	return digestOf(templates, versions, b.o.Address, inner, serviceUsers, catalog)
 }
 
 // definition identifies a bed: the digest of its state, how its services are started, and what it offers.
-func (b *Bed) definition(versions string) (string, error) {
-	digest, err := b.digest(versions)
+func definition(b *Bed, versions string) (string, error) {
+	digest, err := digest(b, versions)
 	if err != nil {
 		return "", err
 	}
@@ -89,8 +89,8 @@ func digestOf(files embed.FS, said ...any) (string, error) {
 
 // initialise creates databases, keys, users and catalog. It does nothing if they exist; otherwise it unpacks them from the cache or runs the
 // services' own tools, which takes minutes.
-func (b *Bed) initialise(ctx context.Context, versions string) error {
-	if made := b.content(initialised); made != "" {
+func initialise(ctx context.Context, b *Bed, versions string) error {
+	if made := content(b, initialised); made != "" {
 		if !contains(versions, made) {
 			return fail.New(fail.Refused, "the databases were made by other versions of the packages").At(b.state()).
 				Do("give that state up: go run ./test/openstack down --purge")
@@ -100,7 +100,7 @@ func (b *Bed) initialise(ctx context.Context, versions string) error {
 	if err := b.stop(ctx); err != nil { // left by an interrupted start
 		return err
 	}
-	if err := b.addAddress(ctx); err != nil {
+	if err := addAddress(ctx, b); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(b.state()); err != nil {
@@ -109,22 +109,22 @@ func (b *Bed) initialise(ctx context.Context, versions string) error {
 	if err := b.makeDirs(); err != nil {
 		return err
 	}
-	digest, err := b.digest(versions)
+	digest, err := digest(b, versions)
 	if err != nil {
 		return err
 	}
 	file := filepath.Join(b.o.Cache, "openstack-"+digest+".tar")
 	if _, err := os.Stat(file); err == nil {
-		if err := b.unpack(ctx, file); err != nil {
+		if err := unpack(ctx, b, file); err != nil {
 			return err
 		}
 		b.say("initialised state taken from %s", file)
 		return nil
 	}
-	if err := b.initialiseAnew(ctx, versions); err != nil {
+	if err := initialiseAnew(ctx, b, versions); err != nil {
 		return err
 	}
-	return b.pack(ctx, file)
+	return pack(ctx, b, file)
 }
 
 // contains reports whether all packages that created a state are still installed in the same versions. Additional packages do not matter.
@@ -138,47 +138,47 @@ func contains(versions, made string) bool {
 	return true
 }
 
-func (b *Bed) initialiseAnew(ctx context.Context, versions string) error {
+func initialiseAnew(ctx context.Context, b *Bed, versions string) error {
 	b.say("making the databases; this takes a minute or two, and the result is kept")
 	if err := b.loadSecrets(); err != nil {
 		return err
 	}
-	if err := b.configure(ctx); err != nil {
+	if err := configure(ctx, b); err != nil {
 		return err
 	}
 	dir := filepath.Join(b.state(), "mysql")
-	if err := b.tool(ctx, "mariadb", nil, "mariadb-install-db", "--no-defaults", "--user=mysql", "--datadir="+dir, "--auth-root-authentication-method=socket",
+	if err := runTool(ctx, b, "mariadb", nil, "mariadb-install-db", "--no-defaults", "--user=mysql", "--datadir="+dir, "--auth-root-authentication-method=socket",
 		"--auth-root-socket-user=root", "--skip-test-db"); err != nil {
 		return err
 	}
 	if err := b.Service("mariadb").Start(ctx); err != nil {
 		return err
 	}
-	if err := b.createDatabases(ctx); err != nil {
+	if err := createDatabases(ctx, b); err != nil {
 		return err
 	}
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return b.authority(gctx, filepath.Join(b.state(), "octavia"), "octavia") }) // Octavia's worker does not start without one
-	g.Go(func() error { return b.schemas(gctx) })
+	g.Go(func() error { return authority(gctx, b, filepath.Join(b.state(), "octavia"), "octavia") }) // Octavia's worker does not start without one
+	g.Go(func() error { return schemas(gctx, b) })
 	if err := g.Wait(); err != nil {
 		return err
 	}
 	b.say("databases made")
-	if err := b.identity(ctx); err != nil {
+	if err := identity(ctx, b); err != nil {
 		return err
 	}
 	b.say("users, roles and catalog made")
 	if err := b.stop(ctx); err != nil {
 		return err
 	}
-	if err := b.mark(initialised, versions); err != nil {
+	if err := mark(b, initialised, versions); err != nil {
 		return err
 	}
-	return b.addAddress(ctx)
+	return addAddress(ctx, b)
 }
 
 // identity bootstraps Keystone and creates users, roles and the catalog while no other service runs.
-func (b *Bed) identity(ctx context.Context) error {
+func identity(ctx context.Context, b *Bed) error {
 	conf := b.conf("keystone", "keystone.conf")
 	url := b.keystone()
 	for _, args := range [][]string{
@@ -186,7 +186,7 @@ func (b *Bed) identity(ctx context.Context) error {
 		{"credential_setup", "--keystone-user", "root", "--keystone-group", "root"},
 		{"bootstrap", "--bootstrap-region-id", region, "--bootstrap-admin-url", url, "--bootstrap-internal-url", url, "--bootstrap-public-url", url},
 	} {
-		if err := b.tool(ctx, "keystone-manage", []string{"OS_BOOTSTRAP_PASSWORD=" + b.secrets.Admin}, append(append([]string{"keystone-manage"}, conf...), args...)...); err != nil {
+		if err := runTool(ctx, b, "keystone-manage", []string{"OS_BOOTSTRAP_PASSWORD=" + b.secrets.Admin}, append(append([]string{"keystone-manage"}, conf...), args...)...); err != nil {
 			return err
 		}
 	}
@@ -195,7 +195,7 @@ func (b *Bed) identity(ctx context.Context) error {
 			return err
 		}
 	}
-	return b.seedIdentity(ctx)
+	return seedIdentity(ctx, b)
 }
 
 // databases lists each database with its owner.
@@ -204,7 +204,7 @@ var databases = [][2]string{
 	{"neutron", "neutron"}, {"cinder", "cinder"}, {"octavia", "octavia"},
 }
 
-func (b *Bed) createDatabases(ctx context.Context) error {
+func createDatabases(ctx context.Context, b *Bed) error {
 	var sql strings.Builder
 	for _, d := range databases {
 		fmt.Fprintf(&sql, "CREATE DATABASE IF NOT EXISTS %[2]s CHARACTER SET utf8; CREATE USER IF NOT EXISTS '%[1]s'@'%%' IDENTIFIED BY '%[3]s'; GRANT ALL ON %[2]s.* TO '%[1]s'@'%%';\n",
@@ -215,7 +215,7 @@ func (b *Bed) createDatabases(ctx context.Context) error {
 }
 
 // schemas creates the tables with each service's own tool. The longest chain runs in parallel with the others.
-func (b *Bed) schemas(ctx context.Context) error {
+func schemas(ctx context.Context, b *Bed) error {
 	nova := append([]string{"nova-manage"}, b.conf("nova", "nova.conf")...)
 	neutron := append(b.conf("neutron", "neutron.conf"), b.conf("neutron", "ml2_conf.ini")...)
 	lanes := [][][]string{
@@ -235,7 +235,7 @@ func (b *Bed) schemas(ctx context.Context) error {
 		g.Go(func() error {
 			for _, args := range lane {
 				env := []string{"OS_PLACEMENT_CONFIG_DIR=" + filepath.Join(b.etc(), "placement")}
-				if err := b.tool(ctx, args[0], env, args...); err != nil {
+				if err := runTool(ctx, b, args[0], env, args...); err != nil {
 					return err
 				}
 			}
@@ -245,8 +245,8 @@ func (b *Bed) schemas(ctx context.Context) error {
 	return g.Wait()
 }
 
-// tool runs a program to completion and writes its output to log/<name>.log.
-func (b *Bed) tool(ctx context.Context, name string, env []string, args ...string) error {
+// runTool runs a program to completion and writes its output to log/<name>.log.
+func runTool(ctx context.Context, b *Bed, name string, env []string, args ...string) error {
 	file := filepath.Join(b.LogDir(), name+".log")
 	log, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -270,7 +270,7 @@ func (b *Bed) tool(ctx context.Context, name string, env []string, args ...strin
 
 // pack saves the initialised state for later starts from scratch. It contains passwords, so only root can read it. It stores owners by name,
 // because the numeric IDs of mysql may differ on the next machine.
-func (b *Bed) pack(ctx context.Context, file string) error {
+func pack(ctx context.Context, b *Bed, file string) error {
 	if err := os.MkdirAll(b.o.Cache, 0o755); err != nil {
 		return err
 	}
@@ -290,7 +290,7 @@ func (b *Bed) pack(ctx context.Context, file string) error {
 	return os.Rename(tmp.Name(), file)
 }
 
-func (b *Bed) unpack(ctx context.Context, file string) error {
+func unpack(ctx context.Context, b *Bed, file string) error {
 	out, err := exec.CommandContext(ctx, "tar", "--extract", "--gzip", "--sparse", "--same-owner", "--directory", b.state(), "--file", file).CombinedOutput()
 	if err != nil {
 		return fail.Wrap(fail.Internal, err, "unpack %s: %s", file, bytes.TrimSpace(out)).Do("remove the file and start again")

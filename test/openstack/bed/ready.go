@@ -52,7 +52,7 @@ func (b *Bed) answersSQL(ctx context.Context) (bool, error) {
 }
 
 // reported reports whether n processes of a worker have written to the database since the service started. Nova and Cinder use the same record.
-func (b *Bed) reported(database, binary string, n int) func(context.Context) (bool, error) {
+func reported(b *Bed, database, binary string, n int) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) {
 		p, err := readProcess(b.record(binary))
 		if err != nil {
@@ -62,13 +62,13 @@ func (b *Bed) reported(database, binary string, n int) func(context.Context) (bo
 		if err != nil {
 			return false, err
 		}
-		return b.count(ctx, n, database, fmt.Sprintf(
+		return count(ctx, b, n, database, fmt.Sprintf(
 			"SELECT COUNT(*) FROM services WHERE deleted=0 AND `binary`='%s' AND COALESCE(updated_at, created_at) >= '%s'", binary, since.UTC().Format(time.DateTime)))
 	}
 }
 
 // count reports whether a counting query returns at least n.
-func (b *Bed) count(ctx context.Context, n int, database, query string) (bool, error) {
+func count(ctx context.Context, b *Bed, n int, database, query string) (bool, error) {
 	rows, err := b.DB(ctx, database, query)
 	if err != nil {
 		return false, err
@@ -83,7 +83,7 @@ func (b *Bed) count(ctx context.Context, n int, database, query string) (bool, e
 // schedulesVolumes reports whether Cinder's scheduler knows every backend. Before that it fails each volume after a minute although it runs and
 // reports.
 func (b *Bed) schedulesVolumes(ctx context.Context) (bool, error) {
-	if ok, err := b.reported("cinder", "cinder-scheduler", 1)(ctx); !ok || err != nil {
+	if ok, err := reported(b, "cinder", "cinder-scheduler", 1)(ctx); !ok || err != nil {
 		return false, err
 	}
 	a, err := b.login(ctx)

@@ -32,8 +32,8 @@ const (
 
 // seed creates what a cloud's operator would offer: flavors, image, external network, volume types, zones, quotas. It leaves existing objects
 // unchanged.
-func (b *Bed) seed(ctx context.Context, definition string) error {
-	if b.content(seeded) == definition {
+func seed(ctx context.Context, b *Bed, definition string) error {
+	if content(b, seeded) == definition {
 		return nil
 	}
 	a, err := b.login(ctx)
@@ -58,7 +58,7 @@ func (b *Bed) seed(ctx context.Context, definition string) error {
 		return err
 	}
 	b.say("flavors, image, networks, zones and quotas made")
-	return b.mark(seeded, definition)
+	return mark(b, seeded, definition)
 }
 
 func (a *admin) seedCompute(ctx context.Context) error {
@@ -73,7 +73,7 @@ func (a *admin) seedCompute(ctx context.Context) error {
 // seedZones moves hosts from the default zone to their own zones once Nova knows the hosts.
 func (a *admin) seedZones(ctx context.Context) error {
 	err := tool.Until(ctx, waitPace, func() (bool, error) {
-		return a.b.count(ctx, len(Hosts), "nova_api", "SELECT COUNT(*) FROM host_mappings")
+		return count(ctx, a.b, len(Hosts), "nova_api", "SELECT COUNT(*) FROM host_mappings")
 	})
 	if err != nil {
 		return fail.Wrap(fail.NotReady, err, "wait until Nova has found its %d hosts", len(Hosts))

@@ -24,7 +24,7 @@ var catalog = []entry{
 }
 
 // seedIdentity creates roles, projects, users and the catalog. It leaves existing objects unchanged.
-func (b *Bed) seedIdentity(ctx context.Context) error {
+func seedIdentity(ctx context.Context, b *Bed) error {
 	a, err := b.login(ctx)
 	if err != nil {
 		return err

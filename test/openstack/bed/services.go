@@ -24,18 +24,18 @@ func (b *Bed) services() []*Service {
 		b.rabbitmq(),
 		b.wsgi("keystone", 5000, "/usr/bin/keystone-wsgi-public", "keystone.conf", 3, 1), // with more threads, Keystone (Zed) misses roles of tokens
 		b.wsgi("placement", 8778, "/usr/bin/placement-api", "placement.conf", 1, 4),
-		{Name: "nova-conductor", args: append([]string{"nova-conductor"}, nova...), needs: core, ready: b.reported("nova", "nova-conductor", 1)},
-		{Name: "nova-compute", args: compute, needs: append(core, "keystone", "placement"), ready: b.reported("nova", "nova-compute", len(Hosts))},
+		{Name: "nova-conductor", args: append([]string{"nova-conductor"}, nova...), needs: core, ready: reported(b, "nova", "nova-conductor", 1)},
+		{Name: "nova-compute", args: compute, needs: append(core, "keystone", "placement"), ready: reported(b, "nova", "nova-compute", len(Hosts))},
 		{Name: "neutron-server", args: append([]string{"neutron-server"}, neutron...), needs: core, ports: []string{b.api(9696)}},
-		{Name: "nova-scheduler", args: append([]string{"nova-scheduler"}, nova...), needs: core, ready: b.reported("nova", "nova-scheduler", 1)},
-		{Name: "cinder-volume", args: append([]string{"cinder-volume"}, cinder...), needs: core, ready: b.reported("cinder", "cinder-volume", volumeBackends)},
+		{Name: "nova-scheduler", args: append([]string{"nova-scheduler"}, nova...), needs: core, ready: reported(b, "nova", "nova-scheduler", 1)},
+		{Name: "cinder-volume", args: append([]string{"cinder-volume"}, cinder...), needs: core, ready: reported(b, "cinder", "cinder-volume", volumeBackends)},
 		{Name: "cinder-scheduler", args: append([]string{"cinder-scheduler"}, cinder...), needs: core, ready: b.schedulesVolumes},
 		{Name: "nova-api", args: append([]string{"nova-api"}, nova...), needs: core, ports: []string{b.api(8774), b.api(8775)}},
 		{Name: "cinder-api", args: append([]string{"cinder-api"}, cinder...), needs: core, ports: []string{b.api(8776)}},
 		{Name: "glance-api", args: append([]string{"glance-api"}, b.conf("glance", "glance-api.conf")...), needs: core, ports: []string{b.api(9292)}},
 		b.wsgi("octavia-api", 9876, "/usr/bin/octavia-wsgi", "octavia.conf", 1, 4),
 		{Name: "octavia-worker", args: append([]string{"octavia-worker"}, b.conf("octavia", "octavia.conf")...), needs: core, ready: b.consumes},
-		b.haproxy(),
+		haproxy(b),
 	}
 	for _, s := range all {
 		s.b = b

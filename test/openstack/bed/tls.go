@@ -14,7 +14,7 @@ import (
 
 // haproxy terminates TLS for the services of tlsRegion and forwards requests to the services of the other region. Its log lists the requests with
 // their clients.
-func (b *Bed) haproxy() *Service {
+func haproxy(b *Bed) *Service {
 	s := &Service{
 		Name: "haproxy", args: []string{"haproxy", "-db", "-f", filepath.Join(b.etc(), "haproxy", "haproxy.cfg")}, ready: b.answersTLS,
 		needs: []string{"keystone", "placement", "neutron-server", "nova-api", "cinder-api", "glance-api"},
@@ -53,16 +53,16 @@ func (b *Bed) answersTLS(ctx context.Context) (bool, error) {
 }
 
 // tlsCertificate creates the authority that clients of tlsRegion trust, and the certificate of its services, if they do not exist.
-func (b *Bed) tlsCertificate(ctx context.Context) error {
+func tlsCertificate(ctx context.Context, b *Bed) error {
 	cert := filepath.Join(b.tlsDir(), "server.pem")
 	if _, err := os.Stat(cert); err == nil {
 		return nil
 	}
-	if err := b.authority(ctx, b.tlsDir(), "The OpenStack test bed's own authority"); err != nil {
+	if err := authority(ctx, b, b.tlsDir(), "The OpenStack test bed's own authority"); err != nil {
 		return err
 	}
 	tmp := cert + ".new" // rename it when complete
-	if err := b.newCertificate(ctx, b.o.Address, cert+".key", tmp, "-CA", b.CACertFile(), "-CAkey", filepath.Join(b.tlsDir(), "ca.key"),
+	if err := newCertificate(ctx, b, b.o.Address, cert+".key", tmp, "-CA", b.CACertFile(), "-CAkey", filepath.Join(b.tlsDir(), "ca.key"),
 		"-addext", "subjectAltName=IP:"+b.o.Address, "-addext", "basicConstraints=critical,CA:FALSE", "-addext", "extendedKeyUsage=serverAuth"); err != nil {
 		return err
 	}
@@ -70,12 +70,12 @@ func (b *Bed) tlsCertificate(ctx context.Context) error {
 }
 
 // authority creates a certificate authority in a directory: ca.pem and ca.key.
-func (b *Bed) authority(ctx context.Context, dir, name string) error {
-	return b.newCertificate(ctx, name, filepath.Join(dir, "ca.key"), filepath.Join(dir, "ca.pem"))
+func authority(ctx context.Context, b *Bed, dir, name string) error {
+	return newCertificate(ctx, b, name, filepath.Join(dir, "ca.key"), filepath.Join(dir, "ca.pem"))
 }
 
 // newCertificate creates a key and its certificate. The certificate is self-signed unless more names an authority.
-func (b *Bed) newCertificate(ctx context.Context, name, key, cert string, more ...string) error {
-	return b.tool(ctx, "openssl", nil, append([]string{"openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+func newCertificate(ctx context.Context, b *Bed, name, key, cert string, more ...string) error {
+	return runTool(ctx, b, "openssl", nil, append([]string{"openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
 		"-subj", "/CN=" + name, "-days", "3650", "-keyout", key, "-out", cert}, more...)...)
 }

@@ -23,7 +23,7 @@ func TestTLS(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := b.tlsCertificate(t.Context()); err != nil {
+	if err := tlsCertificate(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
 	made, err := os.ReadFile(b.CACertFile())
@@ -39,7 +39,7 @@ func TestTLS(t *testing.T) {
 	if _, err := pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: b.Address()}); err != nil {
 		t.Error(err)
 	}
-	if err := b.tlsCertificate(t.Context()); err != nil {
+	if err := tlsCertificate(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
 	if again, err := os.ReadFile(b.CACertFile()); err != nil || !bytes.Equal(again, made) {
@@ -61,12 +61,12 @@ func TestTLS(t *testing.T) {
 // TestDefinition checks that a service's arguments change the bed's definition, and that contains tells added packages from changed ones.
 func TestDefinition(t *testing.T) {
 	b := testBed(t)
-	one, err := b.definition("a 1\nb 1")
+	one, err := definition(b, "a 1\nb 1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.all[0].args = append(b.all[0].args, "--another")
-	if two, err := b.definition("a 1\nb 1"); err != nil || two == one {
+	if two, err := definition(b, "a 1\nb 1"); err != nil || two == one {
 		t.Errorf("another argument does not change the definition: %s, %s, %v", one, two, err)
 	}
 	if !contains("a 1\nb 1\nc 1", "a 1\nb 1") || contains("a 1\nb 2", "a 1\nb 1") || contains("b 1", "a 1\nb 1") {

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	server "github.com/naupegos/naupegos/internal/policy"
 )
 
@@ -67,7 +67,7 @@ func TestServerMayReachTheBMCs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules, err := v1alpha1.ParseServerPolicy("policy.yaml", raw)
+	rules, err := validation.ParseServerPolicy("policy.yaml", raw)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestServerMayReachTheBMCs(t *testing.T) {
 	if !p.BMC(netip.MustParseAddr(controllers)) {
 		t.Errorf("it does not allow BMCs at %s:\n%s", controllers, raw)
 	}
-	doc, err := v1alpha1.Parse("cluster.yaml", []byte(document))
+	doc, err := validation.Parse("cluster.yaml", []byte(document))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/monitors"
 	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/pools"
 
-	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
@@ -47,7 +47,7 @@ func (settled) Forget()                              {}
 // keeper makes the keeper of a document's load balancer, and what the document wants. Nothing is known to exist.
 func keeper(t *testing.T, document string) (*Keeper, provider.Wanted) {
 	t.Helper()
-	doc, err := v1alpha1.Parse("t4.yaml", []byte(document))
+	doc, err := validation.Parse("t4.yaml", []byte(document))
 	if err != nil {
 		t.Fatal(err)
 	}

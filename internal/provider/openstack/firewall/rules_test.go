@@ -7,7 +7,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/security/rules"
 
-	"github.com/naupegos/naupegos/api/v1alpha1"
+	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -51,7 +51,7 @@ func TestRules(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			doc := "apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata: {name: demo}\nspec:\n" + spec
-			a := AccessOf(testkit.Value(v1alpha1.Parse("test.yaml", []byte(doc)))(t), "10.77.0.0/24")
+			a := AccessOf(testkit.Value(validation.Parse("test.yaml", []byte(doc)))(t), "10.77.0.0/24")
 			var b strings.Builder
 			for _, r := range a.Roles {
 				fmt.Fprintf(&b, "%s\n", r)

@@ -1,8 +1,0 @@
-//go:build !linux
-
-package store
-
-// processFacts returns nothing: leases of dead processes end when they expire.
-func processFacts(int) (boot, pidns, start string) { return "", "", "" }
-
-func processLives(int, string) life { return unknown }
