@@ -280,7 +280,7 @@ func (a *Agent) compareUnits(c machine.Config, st *state, d *diff) (err error) {
 	if d.enables, err = a.enableOps(c.Units, d.states); err != nil {
 		return err
 	}
-	if d.ended, err = a.ended(d, c.Units); err != nil {
+	if d.ended, err = ended(a, d, c.Units); err != nil {
 		return err
 	}
 	d.units = unitOps(c.Units, d.states, d.changed, d.ended)

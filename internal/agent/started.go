@@ -45,7 +45,7 @@ func (d *diff) forgets(units []machine.Unit) bool {
 }
 
 // ended returns the programs that running units should run and do not run, each with its unit and file.
-func (a *Agent) ended(d *diff, units []machine.Unit) (list []endedProgram, err error) {
+func ended(a *Agent, d *diff, units []machine.Unit) (list []endedProgram, err error) {
 	var runs map[string]time.Time
 	for _, u := range units {
 		if !u.Active || !d.states[u.Name].up() {
