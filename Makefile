@@ -14,12 +14,10 @@ AS_ROOT = $(SUDO) env "PATH=$$PATH"
 help: ## this list
 	@sed -n 's/^\([a-z%-]*\):.*## /\1 /p' $(MAKEFILE_LIST) | awk '{n = $$1; $$1 = ""; printf "  make %-16s%s\n", n, $$0}'
 
-GO_BUILD = GOGC=400 go build
-
 build: ## bin/naupegos and bin/naupegos-agent
 	@mkdir -p bin
-	$(GO_BUILD) -ldflags '-s -w -X github.com/naupegos/naupegos/internal/cli.version=$(VERSION)' -o bin/naupegos ./cmd/naupegos
-	$(GO_BUILD) -ldflags '-s -w' -o bin/naupegos-agent ./cmd/naupegos-agent
+	GOGC=400 go build -ldflags '-s -w -X github.com/naupegos/naupegos/internal/cli.version=$(VERSION)' -o bin/naupegos ./cmd/naupegos
+	GOGC=400 go build -ldflags '-s -w' -o bin/naupegos-agent ./cmd/naupegos-agent
 
 bundle: build ## the bundle of the default Kubernetes release
 	bin/naupegos bundle build
@@ -38,6 +36,7 @@ demo: setup ## a real, highly available cluster on this machine, from nothing
 test: test-test ## the fixed set of tests, with all set-up
 test-full: ## every test, hours; a tier that has passed for what is committed is not run again
 test-busy: ## the unit and race tiers ten times, next to one busy loop per processor
+	@hack/setup test && trap 'kill $$(jobs -p)' EXIT && for i in $$(seq $$(nproc)); do while :; do :; done & done && GOFLAGS='$(GOFLAGS) -count=10' go run ./hack/ci unit race
 test-report: ## when and on which commit each test last passed, and how long it took
 test-%: ## one tier of the tests, which hack/ci/tiers.go lists
 	@[ $* = report ] || hack/setup test
@@ -80,8 +79,7 @@ demo-metal: bundle setup-test ## two emulated machines become a cluster; prints 
 image: build setup-image ## a bootable disk image of machines with the bundle inside (root)
 	$(SUDO) bin/naupegos image build
 
-PREFIX ?= /usr/local
-INTO = $(DESTDIR)$(PREFIX)
+INTO = $(DESTDIR)$(or $(PREFIX),/usr/local)
 install: build ## the programs, man pages and shell completion, to $(PREFIX); PREFIX=… for another place
 	install -D -m 755 -t $(INTO)/bin bin/naupegos bin/naupegos-agent
 	ln -sf naupegos $(INTO)/bin/kubectl-naupegos

@@ -14,7 +14,7 @@ import (
 // ownClients are the files that make HTTP clients without scheme.Watch, because no user writes the scheme of their addresses.
 var ownClients = map[string]string{
 	"internal/agent/approver/files.go": "the API server of a kubeconfig of our own", "internal/agent/boot/server.go": "the server's machines' port", "internal/agent/discover/enrol.go": "as above",
-	"internal/agent/containerd/images.go": "a socket", "internal/agent/gatewaycheck.go": "loopback", "internal/agent/install/ask/ask.go": "the server's machines' port", "internal/agent/turns/etcd.go": "etcd's own member",
+	"internal/agent/containerd/images.go": "a socket", "internal/agent/gatewaycheck/gatewaycheck.go": "loopback", "internal/agent/install/ask/ask.go": "the server's machines' port", "internal/agent/turns/etcd.go": "etcd's own member",
 	"internal/bundle/images/registry.go": "names of images have no scheme", "internal/bundle/recipes/tools/echo/get.go": "a program of the smoke test", "internal/cluster/addons/prove.go": "a Service of the cluster",
 	"internal/kube/client.go": "a kubeconfig of our own", "internal/kube/connections.go": "as above", "internal/kube/proof/gateways.go": "a Service of the cluster", "internal/registry/bmc/trust.go": "always https", "internal/server/front/main.go": "a socket of our own",
 	"internal/pki/vault/vaulttest/real.go": "a test's server", "cmd/naupegos-agent/discover.go": "the server's machines' port",

@@ -18,6 +18,8 @@ import (
 
 	"github.com/naupegos/naupegos/internal/agent"
 	"github.com/naupegos/naupegos/internal/agent/approver"
+	"github.com/naupegos/naupegos/internal/agent/gatewaycheck"
+	"github.com/naupegos/naupegos/internal/agent/host"
 	"github.com/naupegos/naupegos/internal/agent/turns"
 	"github.com/naupegos/naupegos/internal/agent/vrrp"
 	"github.com/naupegos/naupegos/internal/fail"
@@ -171,7 +173,7 @@ func (c *command) removeOldAgents() error {
 	if err != nil {
 		return fail.Wrap(fail.Internal, err, "find this program")
 	}
-	return c.agent.RemoveOldAgents(self)
+	return host.Root("/").RemoveOldAgents(self)
 }
 
 func (c *command) facts(ctx context.Context, args []string) error {
@@ -291,7 +293,7 @@ func (c *command) gatewayCheck(ctx context.Context, args []string) error {
 	if _, err := c.parse(f, args, 0); err != nil {
 		return err
 	}
-	return agent.GatewayCheck(ctx, *url, *timeout)
+	return gatewaycheck.Ask(ctx, *url, *timeout)
 }
 
 func (c *command) gatewayRelay(ctx context.Context, args []string) error {
@@ -341,7 +343,7 @@ func (c *command) pause(ctx context.Context, args []string) error {
 		_, _ = io.Copy(io.Discard, in) // any error ends the wait, too
 		cancel()
 	}(c.in)
-	return c.agent.Pause(ctx, words[0], *longest, func() error { return c.println("paused") })
+	return host.Root("/").Pause(ctx, words[0], *longest, func() error { return c.println("paused") })
 }
 
 func (c *command) admit(ctx context.Context, args []string) error {

@@ -3,7 +3,6 @@
 //	go run ./hack/ci test      the fixed set: the same tests on every host, in every run
 //	go run ./hack/ci full      every test; a tier that has passed for this tree does not run again
 //	go run ./hack/ci NAME...   some tiers, such as unit or life; with NAUPEGOS_FULL=1 as full runs them
-//	go run ./hack/ci busy      the unit and race tiers ten times, next to one busy loop per processor
 //	go run ./hack/ci report    the tests of each tier: when and on which commit each last passed, and how long it took
 package main
 
@@ -16,9 +15,9 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"text/tabwriter"
 	"time"
@@ -42,18 +41,8 @@ func ci(ctx context.Context, args []string) error {
 	}
 	word := strings.Join(args, " ")
 	full := word == "full" || os.Getenv("NAUPEGOS_FULL") != ""
-	switch word {
-	case "report":
+	if word == "report" {
 		return printPasses(os.Stdout, tests)
-	case "busy":
-		args = []string{"unit", "race"}
-		os.Setenv("GOFLAGS", os.Getenv("GOFLAGS")+" -count=10")
-		for range runtime.NumCPU() {
-			go func() {
-				for ctx.Err() == nil {
-				}
-			}()
-		}
 	}
 	var chosen []*tier
 	for i, t := range tiers {
@@ -68,10 +57,17 @@ func ci(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	var results []*result
-	for _, t := range chosen {
-		results = append(results, t.run(ctx, tests, full, word == "full"))
+	results, lanes := make([]*result, len(chosen)), sync.WaitGroup{}
+	for _, waits := range []bool{false, true} { // tiers that mostly wait for machines or the bed run next to tiers that compute
+		lanes.Go(func() {
+			for i, t := range chosen {
+				if (t.bed || strings.Contains(t.tags, "e2e")) == waits {
+					results[i] = t.run(ctx, tests, full, word == "full")
+				}
+			}
+		})
 	}
+	lanes.Wait()
 	return errors.Join(report(results), end())
 }
 
@@ -166,8 +162,8 @@ func (res *result) count(tests []string, ran map[string]event) {
 	}
 }
 
-// show runs a command with its output on the terminal. An interrupt lets the command and its children clean up before they end. On a terminal,
-// Ctrl-C reaches all of them, and sudo can read passwords; elsewhere show passes interrupts on, because go run and go tool do not.
+// show runs a command with its output on the terminal. On an interrupt, the command and its children clean up: on a terminal, Ctrl-C reaches all of
+// them, and sudo can read passwords; elsewhere show passes interrupts on, because go run and go tool do not.
 func show(cmd *exec.Cmd) error {
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = os.Stdout, os.Stderr, 2*time.Minute
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"text/tabwriter"
 	"time"
 )
@@ -64,8 +65,12 @@ func tree(ctx context.Context, full bool) string {
 	return git(ctx, "rev-parse", "HEAD^{tree}")
 }
 
+var recording sync.Mutex
+
 // record saves the tests that passed, and the tier if all its tests passed; tree is empty unless the tier ran as in make test-full.
 func record(ctx context.Context, tier string, ran map[string]event, passed bool, tree string) error {
+	recording.Lock()
+	defer recording.Unlock()
 	commit, all := git(ctx, "describe", "--always", "--dirty"), loadPasses()
 	for id, e := range ran {
 		if e.Action == "pass" {

@@ -109,8 +109,7 @@ func (f testFunc) id() string { return f.dir + " " + f.name }
 
 var (
 	testDecl = regexp.MustCompile(`(?ms)^func (Test\w+)\(\w+ \*testing\.T\) \{$(.*?)^\}`)
-	// Packages that make test leaves out of the race tier: their tests compute for minutes in one goroutine, or start whole commands.
-	slow       = []string{"hack/ci", "internal/cli", "internal/cli/serving", "internal/cluster/adopt", "internal/provider/openstack"}
+	slow       = strings.Fields("hack/ci internal/cli internal/cli/serving internal/cluster/adopt internal/provider/openstack") // not raced: few goroutines, minutes
 	goroutines = regexp.MustCompile(`\bgo func|errgroup\.|sync\.WaitGroup|\.Go\(func`)
 )
 

@@ -41,6 +41,9 @@ func (a *Agent) Apply(ctx context.Context, c machine.Config, dry bool) (machine.
 		return machine.Report{Missing: d.missing}, nil
 	case dry:
 		describe(a, report.Changes, d, st)
+		for _, e := range d.ended {
+			report.Ended = append(report.Ended, programOf(e.file))
+		}
 		if len(report.Changes)+len(report.Missing) == 0 {
 			report.Digest = c.Digest()
 			if report.Behind, err = former(a, d, c.Units); err != nil {

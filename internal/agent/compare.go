@@ -28,6 +28,7 @@ type diff struct {
 	sysctls       []sysctlOp
 	enables       []enableOp
 	units         []unitOp
+	ended         []endedProgram  // programs that do not run although their units do
 	images        []machine.Image // images that containerd lacks, as far as known
 	imagesKnown   bool            // containerd was asked; otherwise it is asked once it runs
 	staleUnits    []string
@@ -279,7 +280,10 @@ func (a *Agent) compareUnits(c machine.Config, st *state, d *diff) (err error) {
 	if d.enables, err = a.enableOps(c.Units, d.states); err != nil {
 		return err
 	}
-	d.units = unitOps(c.Units, d.states, d.changed)
+	if d.ended, err = ended(a, d, c.Units); err != nil {
+		return err
+	}
+	d.units = unitOps(c.Units, d.states, d.changed, d.ended)
 	for name := range st.Units {
 		if !slices.ContainsFunc(c.Units, func(u machine.Unit) bool { return u.Name == name }) {
 			d.staleUnits = append(d.staleUnits, name)

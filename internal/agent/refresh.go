@@ -2,7 +2,11 @@ package agent
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"maps"
+	"os"
+	"path"
 	"slices"
 	"strings"
 
@@ -14,6 +18,9 @@ import (
 
 // authoritiesDir holds the CA certificates that are trusted in addition to the system's own.
 const authoritiesDir = "/usr/local/share/ca-certificates/"
+
+// authorityLinks has links to the trusted CA certificates. update-ca-certificates keeps links to a deleted certificate unless others change too.
+const authorityLinks = "/etc/ssl/certs"
 
 // authoritiesProgram is of the package ca-certificates.
 const authoritiesProgram = "/usr/sbin/update-ca-certificates"
@@ -67,8 +74,38 @@ func takeNotice(ctx context.Context, a *Agent, changed map[string]bool) error {
 		if p == "" {
 			continue
 		}
+		if r.dir == authoritiesDir {
+			if err := dropAuthorityLinks(a, changed); err != nil {
+				return err
+			}
+		}
 		if err := r.run(ctx, a); err != nil {
 			return fail.Wrap(kindOr(err, fail.Internal), err, "make the system reread %s", p).At(r.name)
+		}
+	}
+	return nil
+}
+
+// dropAuthorityLinks removes the links to deleted CA certificates, and the links to those links that openssl rehash has made.
+func dropAuthorityLinks(a *Agent, changed map[string]bool) error {
+	entries, err := os.ReadDir(a.path(authorityLinks))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fileError(err, "list", authorityLinks)
+	}
+	for p := range changed {
+		if !strings.HasPrefix(p, authoritiesDir) || a.isThere(p) {
+			continue
+		}
+		link := strings.TrimSuffix(path.Base(p), ".crt") + ".pem"
+		for _, e := range entries {
+			at := path.Join(authorityLinks, e.Name())
+			target, err := os.Readlink(a.path(at))
+			if err != nil || target != p && target != link {
+				continue // no link, or one to another certificate
+			}
+			if err := removePath(a.path(at), at); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

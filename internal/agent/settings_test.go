@@ -27,7 +27,8 @@ func TestSettingsAreUndone(t *testing.T) {
 		prepare func(f *fakeHost)
 		add     func(c *machine.Config)
 		paths   []string
-		ran     string // a command that both ways run; empty: none
+		ran     string            // a command that both ways run; empty: none
+		linked  map[string]string // links, by path, that the command makes
 	}{
 		"sysctl": {
 			prepare: func(f *fakeHost) { write(t, f.root+"/proc/sys/net/ipv4/tcp_keepalive_time", "7200\n") },
@@ -69,6 +70,19 @@ func TestSettingsAreUndone(t *testing.T) {
 			},
 			paths: []string{authoritiesDir + "naupegos-1.crt"}, ran: "update-ca-certificates",
 		},
+		"links to an authority": { // which update-ca-certificates and openssl rehash have made
+			prepare: func(f *fakeHost) {
+				for _, dir := range []string{authoritiesDir, authorityLinks} {
+					testkit.Must(t, os.MkdirAll(f.root+dir, 0o755))
+				}
+				testkit.Must(t, os.Symlink("/usr/share/ca-certificates/another.crt", f.root+authorityLinks+"/another.pem"))
+			},
+			add: func(c *machine.Config) {
+				c.Files = append(c.Files, machine.File{Path: authoritiesDir + "naupegos-1.crt", Mode: 0o644, Content: []byte("pem")})
+			},
+			linked: map[string]string{authorityLinks + "/naupegos-1.pem": authoritiesDir + "naupegos-1.crt", authorityLinks + "/62d3b11c.0": "naupegos-1.pem"},
+			paths:  []string{authorityLinks + "/naupegos-1.pem", authorityLinks + "/62d3b11c.0", authorityLinks + "/another.pem"},
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -93,6 +107,9 @@ func TestSettingsAreUndone(t *testing.T) {
 			tc.add(&with)
 			f.ran()
 			f.apply(t, with)
+			for link, target := range tc.linked {
+				testkit.Must(t, os.Symlink(target, f.root+link))
+			}
 			if slices.Equal(look(), before) {
 				t.Fatal("the setting changed nothing")
 			}

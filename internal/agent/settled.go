@@ -1,15 +1,11 @@
 package agent
 
 import (
-	"context"
-	"errors"
 	"os"
 	"path"
 	"slices"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
@@ -65,31 +61,4 @@ func behind(a *Agent, programs map[string]string, patience time.Duration, former
 	}
 	slices.Sort(list)
 	return list, nil
-}
-
-// Pause stops a program as it is (SIGSTOP), says so by paused, and lets it go on when ctx ends, or after longest. A program that does not run is
-// none to stop.
-func (a *Agent) Pause(ctx context.Context, program string, longest time.Duration, paused func() error) error {
-	ids, err := a.root.Processes(program)
-	if err != nil {
-		return err
-	}
-	all := func(sig unix.Signal) error {
-		var errs []error
-		for _, id := range ids {
-			if err := unix.Kill(id, sig); err != nil && err != unix.ESRCH { // it may have ended
-				errs = append(errs, fail.Wrap(fail.Refused, err, "send %s to process %d of %s", unix.SignalName(sig), id, program))
-			}
-		}
-		return errors.Join(errs...)
-	}
-	ctx, cancel := context.WithTimeout(ctx, longest)
-	defer cancel()
-	if err = all(unix.SIGSTOP); err == nil {
-		err = paused()
-	}
-	if err == nil {
-		<-ctx.Done()
-	}
-	return errors.Join(err, all(unix.SIGCONT))
 }

@@ -44,6 +44,47 @@ func (d *diff) forgets(units []machine.Unit) bool {
 	})
 }
 
+// ended returns the programs that running units should run and do not run, each with its unit and file.
+func ended(a *Agent, d *diff, units []machine.Unit) (list []endedProgram, err error) {
+	var runs map[string]time.Time
+	for _, u := range units {
+		if !u.Active || !d.states[u.Name].up() {
+			continue
+		}
+		for _, s := range u.Starts {
+			if runs == nil {
+				if runs, err = a.root.Programs(time.Now()); err != nil {
+					return nil, err
+				}
+			}
+			_, ok := runs[programOf(s.File)]
+			f, err := a.look(s.File)
+			if err != nil {
+				return nil, err
+			}
+			if !ok && f != nil {
+				list = append(list, endedProgram{unit: u.Name, file: s.File})
+			}
+		}
+	}
+	return list, nil
+}
+
+// endedProgram is a program that a unit starts from a file, and that does not run.
+type endedProgram struct{ unit, file string }
+
+// restartsFor returns the program because of which a unit restarts: it does not run, and its file changes. A kubelet that restarted while its own API
+// server was down waits for that server before it forgets the server's ended pod, and so never starts the pod of a changed file; a restarted kubelet
+// starts it.
+func restartsFor(unit string, ended []endedProgram, changed map[string]bool) string {
+	for _, e := range ended {
+		if e.unit == unit && changed[e.file] {
+			return programOf(e.file)
+		}
+	}
+	return ""
+}
+
 // programOf is the name of the program that a unit starts by a file.
 func programOf(file string) string { return strings.TrimSuffix(path.Base(file), path.Ext(file)) }
 

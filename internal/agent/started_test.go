@@ -320,3 +320,51 @@ func TestAllOfThemChange(t *testing.T) {
 		t.Errorf("the unit restarted %d times; its files say %q and %q", restarts, f.content(base), f.content(server))
 	}
 }
+
+// TestEndedProgram: a unit restarts if its program does not run and the program's file changes; not if the program runs, or if the file is new.
+func TestEndedProgram(t *testing.T) {
+	const pod = "/etc/app/server.yaml"
+	with := func(content string) machine.Config {
+		c := config()
+		if content != "" {
+			c.Files = append(c.Files, machine.File{Path: pod, Mode: 0o600, Content: []byte(content)})
+		}
+		c.Units[1].Starts = []machine.Start{{File: pod}}
+		return c
+	}
+	for name, test := range map[string]struct {
+		before   string
+		runs     bool
+		restarts bool
+	}{
+		"it has ended": {before: "bad", restarts: true},
+		"it runs":      {before: "bad", runs: true},
+		"it is new":    {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFakeHost(t)
+			putBlobs(t, f)
+			f.apply(t, with(test.before))
+			if test.runs {
+				f.process(t, 7, "server", time.Now().Add(time.Hour)) // so that nothing waits for its restart
+			}
+			var restarts []string
+			f.fail = func(argv []string) error {
+				if len(argv) > 1 && argv[1] == "restart" {
+					restarts = append(restarts, f.content(pod))
+				}
+				return nil
+			}
+			report := f.apply(t, with("good"))
+			planned := slices.ContainsFunc(report.Changes, func(c machine.Change) bool {
+				return c.Name == "app.service" && c.Action == "restart" && strings.Contains(c.Why, "server, whose file changed, does not run")
+			})
+			if planned != test.restarts || (len(restarts) > 0) != test.restarts {
+				t.Errorf("planned: %t, restarts: %q, want %t", planned, restarts, test.restarts)
+			}
+			if test.restarts && restarts[0] != "good" {
+				t.Errorf("the unit restarted while its file said %q", restarts[0])
+			}
+		})
+	}
+}

@@ -75,13 +75,13 @@ type unitOp struct {
 	reset           bool // it failed before: its counters have to be cleared first
 }
 
-// unitOps says what to do about units, in their order, given how they are and which paths change (or changed in a run
-// that was cut short).
-func unitOps(units []machine.Unit, states map[string]unitState, changed map[string]bool) []unitOp {
+// unitOps returns what to do about units, in their order, given their states, the paths that change (or changed in a run that was cut short), and
+// the programs of running units that do not run.
+func unitOps(units []machine.Unit, states map[string]unitState, changed map[string]bool, ended []endedProgram) []unitOp {
 	var out []unitOp
 	for _, u := range units {
 		s := states[u.Name]
-		own, watched := ownChange(u, changed), watchedChange(u, changed)
+		own, watched, dead := ownChange(u, changed), watchedChange(u, changed), restartsFor(u.Name, ended, changed)
 		op := unitOp{name: u.Name, reset: s.active == "failed"}
 		switch {
 		case u.OnDemand:
@@ -98,6 +98,8 @@ func unitOps(units []machine.Unit, states map[string]unitState, changed map[stri
 			op.verb, op.why = "reload", "table "+u.Table+" of nftables has no rules"
 		case s.flushed:
 			op.verb, op.why = "restart", "table "+u.Table+" of nftables has no rules"
+		case dead != "":
+			op.verb, op.why = "restart", dead+", whose file changed, does not run"
 		case watched != "" && u.Reload:
 			op.verb, op.why = "reload", watched+" changed"
 		case watched != "":

@@ -131,6 +131,8 @@ type Report struct {
 	// Behind reports, after a dry run without changes, the programs that a unit starts by files (Unit.Starts) and that still run as before their files
 	// were written: an earlier run was interrupted before they restarted.
 	Behind []string `json:"behind,omitempty"`
+	// Ended reports, after a dry run, the programs that a running unit starts from files and that do not run.
+	Ended []string `json:"ended,omitempty"`
 	Life            // as it was before any change
 }
 

@@ -198,7 +198,7 @@ func (r *rig) status() report.Status {
 	r.t.Helper()
 	var s report.Status
 	res := r.run("status", r.name, "-o", "json")
-	if res.code != 0 && res.code != 5 { // 5: the cluster is not healthy, as the answer says
+	if res.code != 0 && res.code != 5 && res.code != 10 { // 5 and 10: the cluster is not healthy or drifted, as the answer says
 		r.t.Fatal(res)
 	}
 	if err := json.Unmarshal([]byte(res.stdout), &s); err != nil {

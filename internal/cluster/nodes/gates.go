@@ -170,7 +170,7 @@ func (c *Nodes) serverTrouble(ctx context.Context, name string, waited error) er
 	if err != nil {
 		return waited
 	}
-	return support.ServersBecause(ctx, c.Dialer, h, r, c.Name(), name, waited)
+	return support.ServersBecause(ctx, c.Dialer, h, r, name, waited)
 }
 
 // nodeTrouble adds the state of the machine's units and their last log lines to waited, the error of a wait that took too long. The result is final.

@@ -54,13 +54,18 @@ func (o *Observed) Running(name string) bool {
 	return s != nil && s.Machine.MayRun()
 }
 
-// Behind names the programs of an up-to-date control-plane machine that still run as before their manifests were changed, because an earlier apply was
-// interrupted before it had waited for them; empty: none.
+// Behind describes the programs of an up-to-date control-plane machine that do not run, or still run as before their manifests were changed, because an
+// earlier apply failed or was interrupted before it had waited for them; empty: none.
 func (o *Observed) Behind(name string) string {
-	if s := o.Machines[name]; s.UpToDate() {
-		return strings.Join(s.Report.Behind, "; ")
+	s := o.Machines[name]
+	if !s.UpToDate() {
+		return ""
 	}
-	return ""
+	list := slices.Clone(s.Report.Behind)
+	for _, program := range s.Report.Ended {
+		list = append(list, program+" does not run")
+	}
+	return strings.Join(list, "; ")
 }
 
 // Silent reports whether a machine was asked and did not answer.

@@ -55,7 +55,7 @@ var kinds = []struct {
 	kinds []string
 }{
 	{Unhealthy, []string{"underway", "not-built", "quorum-lost", "etcd-silent", "api-silent", "machine-missing", "machine-off", "machine-unreachable", "machine-failed",
-		"etcd-member", "quorum-margin", "machine-silent", "node-missing", "node-not-ready", "unit-down", "certificate-expired", "backup-overdue"}},
+		"etcd-member", "quorum-margin", "machine-silent", "program-ended", "node-missing", "node-not-ready", "unit-down", "certificate-expired", "backup-overdue"}},
 	{Drifted, []string{"restored", "upgrade", "rotation", "document", "replacement", "machine-changed", "machine-pending", "node-marks", "addon", "records", "bundle",
 		"certificate-due", "unwanted", "unchecked"}},
 	{Healthy, []string{"soaking", "rotation-held", "newer-bundle", "cordoned"}},
@@ -190,6 +190,13 @@ func (j *judgement) wholeCluster() {
 	}
 }
 
+func doNot(n int) string {
+	if n == 1 {
+		return " does not run"
+	}
+	return " do not run"
+}
+
 func isAre(all []string) string {
 	if len(all) == 1 {
 		return "is"
@@ -270,6 +277,10 @@ func (j *judgement) running(m MachineStatus) {
 		sick = true
 	default:
 		j.add(finding{kind: "etcd-member", machine: m.Name, before: "the etcd member of ", text: " raises an alarm: " + m.Etcd, remedy: show, does: "shows why"})
+		sick = true
+	}
+	if len(m.Ended) > 0 && !sick {
+		j.add(finding{kind: "program-ended", machine: m.Name, text: ": " + strings.Join(m.Ended, ", ") + doNot(len(m.Ended)), remedy: "naupegos logs " + j.s.Name + " " + m.Name + " -c " + m.Ended[0], does: "shows why"})
 		sick = true
 	}
 	repair := "naupegos repair " + j.s.Name + " --machine " + m.Name

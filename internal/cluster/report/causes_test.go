@@ -67,6 +67,8 @@ func TestCauses(t *testing.T) {
 			": demo-gw-1 is off: naupegos apply -f cluster.yaml starts it", "machine-off"},
 		"control plane off": {func(s *Status, _ *signs) { down(s, "demo-cp-2") }, Unhealthy,
 			": demo-cp-2 is off: naupegos apply -f cluster.yaml starts it (and 1 more)", "machine-off quorum-margin"},
+		"an API server ends": {func(s *Status, _ *signs) { machineOf(s, "demo-cp-2").Ended = []string{"kube-apiserver"} }, Unhealthy,
+			": demo-cp-2: kube-apiserver does not run: naupegos logs demo demo-cp-2 -c kube-apiserver shows why", "program-ended"},
 		"two off": {func(s *Status, _ *signs) { down(s, "demo-general-1"); down(s, "demo-gw-1") }, Unhealthy,
 			": demo-general-1 and demo-gw-1 are off: naupegos apply -f cluster.yaml starts them", "machine-off"},
 		"quorum lost, machines off": {func(s *Status, g *signs) {

@@ -69,6 +69,7 @@ type MachineStatus struct {
 	Etcd    string `json:"etcd,omitempty"`    // "voter", "leader", "learner", or the problem
 
 	Member      *Member      `json:"member,omitempty"`      // numbers of its etcd member
+	Ended       []string     `json:"ended,omitempty"`       // programs that kubelet should run from its manifests, and that do not run
 	Differs     []Difference `json:"differs,omitempty"`     // at most 20 of the changes
 	NodeDiffers []string     `json:"nodeDiffers,omitempty"` // differing labels and taints of the node, such as "label tier: (none) -> web"
 }
@@ -207,7 +208,7 @@ func (m *MachineStatus) differences(s *observe.Seen) {
 		return
 	}
 	n := len(s.Report.Changes) + len(s.Report.Missing)
-	m.Changes = &n
+	m.Changes, m.Ended = &n, s.Report.Ended
 	for _, ch := range s.Report.Changes[:min(len(s.Report.Changes), mostDiffers)] {
 		m.Differs = append(m.Differs, Difference{Kind: ch.Kind, Name: ch.Name, Action: ch.Action, Why: ch.Why})
 	}

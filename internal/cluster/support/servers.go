@@ -32,7 +32,7 @@ done`
 // ServersBecause finds out why a control-plane machine does not serve yet. Once kubelet has started a program there maxStarts times in vain, or
 // time runs out, it adds the last log lines of the failing programs to waited, the error of a wait for them, and the result is final. Otherwise
 // it returns waited.
-func ServersBecause(ctx context.Context, source Source, h remote.Host, r *Redactor, cluster, name string, waited error) error {
+func ServersBecause(ctx context.Context, source Source, h remote.Host, r *Redactor, name string, waited error) error {
 	deadline, bounded := ctx.Deadline()
 	last := bounded && time.Until(deadline) < LookTime
 	ctx, cancel := context.WithTimeout(ctx, LookTime*3/4)
@@ -49,7 +49,7 @@ func ServersBecause(ctx context.Context, source Source, h remote.Host, r *Redact
 		return waited
 	}
 	return fail.New(fail.NotReady, "%s%s", withoutHint(waited), said).At(name).
-		Do("if a setting of the document keeps it from starting, remove the setting and run naupegos apply again: it begins with this machine; the others still run without the setting. A kubelet that has restarted without its API server does not take up a changed manifest: if the server stays away, run naupegos ssh %s %s -- systemctl restart kubelet", cluster, name).Enough()
+		Do("if a setting of the document keeps it from starting, remove the setting and run naupegos apply again: it begins with this machine; the others still run without the setting").Enough()
 }
 
 // serversSaid parses the output of serverLogs: the last lines of each program, without the container runtime's prefix, and the highest number of

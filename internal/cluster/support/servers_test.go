@@ -67,7 +67,7 @@ func TestServersBecause(t *testing.T) {
 				ctx, cancel = context.WithTimeout(t.Context(), LookTime+c.left)
 				defer cancel()
 			}
-			err := ServersBecause(ctx, c.machine, remote.Host{}, &Redactor{known: strings.NewReplacer()}, "demo", "demo-cp-1", waited)
+			err := ServersBecause(ctx, c.machine, remote.Host{}, &Redactor{known: strings.NewReplacer()}, "demo-cp-1", waited)
 			if c.want == "" && err != error(waited) {
 				t.Errorf("got %v, want %v", err, waited)
 			}

@@ -20,7 +20,23 @@ import (
 
 // Error gives an error of client-go a kind and says what was attempted.
 func Error(ctx context.Context, err error, format string, args ...any) *fail.Error {
-	return fail.Wrap(Kind(ctx, err), err, "%s", fmt.Sprintf(format, args...))
+	kind := Kind(ctx, err)
+	if outOfTime(err) {
+		err = late{err}
+	}
+	return fail.Wrap(kind, err, "%s", fmt.Sprintf(format, args...))
+}
+
+// late is client-go's error for a request without time for another attempt, in plain words: the error of the attempt before, if there was one.
+type late struct{ error }
+
+func (l late) Unwrap() error { return l.error }
+
+func (l late) Error() string {
+	if _, before, ok := strings.Cut(l.error.Error(), "error from a previous attempt: "); ok {
+		return before
+	}
+	return "no answer in time"
 }
 
 // Kind returns the kind of an error of client-go.

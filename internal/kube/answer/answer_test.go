@@ -31,6 +31,16 @@ func TestKindOfBrokenConnections(t *testing.T) {
 	}
 }
 
+// TestLate: the error of a request without time for another attempt says why the attempt before failed, not how client-go counts.
+func TestLate(t *testing.T) {
+	const words = "client rate limiter Wait returned an error: rate: Wait(n=1) would exceed context deadline"
+	for said, want := range map[string]string{words: "ask: no answer in time", words + " - error from a previous attempt: connection refused": "ask: connection refused"} {
+		if got := Error(t.Context(), errors.New(said), "ask").Error(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // TestImmutable lists the API's words about fields that never change.
 func TestImmutable(t *testing.T) {
 	for said, want := range map[string]bool{

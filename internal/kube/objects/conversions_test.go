@@ -39,10 +39,11 @@ func TestStoredVersions(t *testing.T) {
 		if want == "" && len(f.Refused) > 0 || want != "" && (len(f.Refused) != 1 || !strings.Contains(f.Refused[0], want)) {
 			t.Errorf("stored in %s: %q, want %q", stored, f.Refused, want)
 		}
-		if _, err := s.ApplyObjects(t.Context(), parsed(t, sailsOf), o); want != "" && (fail.KindOf(err) != fail.Invalid || !strings.Contains(err.Error(), want[:8])) {
+		if want == "" {
+			continue
+		}
+		if _, err := s.ApplyObjects(t.Context(), parsed(t, sailsOf), o); fail.KindOf(err) != fail.Invalid || !strings.Contains(err.Error(), want[:8]) {
 			t.Errorf("stored in %s, applied: %v", stored, err)
-		} else if want == "" {
-			break // the fake never serves the definition
 		}
 	}
 }

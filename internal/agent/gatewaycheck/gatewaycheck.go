@@ -1,4 +1,5 @@
-package agent
+// Package gatewaycheck asks a gateway whether it forwards to the API.
+package gatewaycheck
 
 import (
 	"context"
@@ -8,8 +9,8 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// GatewayCheck requests url once and requires status 200. An apply that changes gateways waits for it; keepalived has a script of its own.
-func GatewayCheck(ctx context.Context, url string, timeout time.Duration) error {
+// Ask requests url once and requires status 200. An apply that changes gateways waits for it; keepalived has a script of its own.
+func Ask(ctx context.Context, url string, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)

@@ -1,4 +1,4 @@
-package agent
+package gatewaycheck
 
 import (
 	"net/http"
@@ -10,7 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-func TestGatewayCheck(t *testing.T) {
+func TestAsk(t *testing.T) {
 	status := http.StatusOK
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/slow" {
@@ -19,15 +19,15 @@ func TestGatewayCheck(t *testing.T) {
 		w.WriteHeader(status)
 	}))
 	defer s.Close()
-	testkit.Must(t, GatewayCheck(t.Context(), s.URL, time.Minute))
+	testkit.Must(t, Ask(t.Context(), s.URL, time.Minute))
 	status = http.StatusServiceUnavailable
-	if err := GatewayCheck(t.Context(), s.URL, time.Minute); fail.KindOf(err) != fail.NotReady {
+	if err := Ask(t.Context(), s.URL, time.Minute); fail.KindOf(err) != fail.NotReady {
 		t.Errorf("503: %v", err)
 	}
-	if err := GatewayCheck(t.Context(), s.URL+"/slow", 20*time.Millisecond); fail.KindOf(err) != fail.Unreachable {
+	if err := Ask(t.Context(), s.URL+"/slow", 20*time.Millisecond); fail.KindOf(err) != fail.Unreachable {
 		t.Errorf("slow: %v", err)
 	}
-	if err := GatewayCheck(t.Context(), "http://127.0.0.1:1", time.Second); fail.KindOf(err) != fail.Unreachable {
+	if err := Ask(t.Context(), "http://127.0.0.1:1", time.Second); fail.KindOf(err) != fail.Unreachable {
 		t.Errorf("without a gateway: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package agent
+package host
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
@@ -20,15 +21,15 @@ var agentDirName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustComp
 
 // RemoveOldAgents removes the agents beside self, the path of this program, that no process runs. If self is not in the agents' directory, it removes
 // nothing.
-func (a *Agent) RemoveOldAgents(self string) error {
-	root := a.path(machine.AgentDir)
+func (r Root) RemoveOldAgents(self string) error {
+	root := r.Path(machine.AgentDir)
 	own, err := filepath.Rel(root, self)
 	if err != nil || filepath.Base(own) != "naupegos-agent" || !agentDirName().MatchString(filepath.Dir(own)) {
 		return nil
 	}
 	entries, err := os.ReadDir(root)
 	if err != nil {
-		return fileError(err, "look for old agents in", machine.AgentDir)
+		return fail.Wrap(fail.Internal, err, "look for old agents").At(machine.AgentDir)
 	}
 	var running map[string]bool
 	for _, e := range entries {
@@ -40,22 +41,22 @@ func (a *Agent) RemoveOldAgents(self string) error {
 			continue
 		}
 		if running == nil {
-			running = a.runningAgents()
+			running = r.runningAgents()
 		}
 		if running[e.Name()] {
 			continue
 		}
 		if err := errors.Join(err, os.RemoveAll(filepath.Join(root, e.Name()))); err != nil {
-			return fileError(err, "remove an old agent", machine.AgentDir+"/"+e.Name())
+			return fail.Wrap(fail.Internal, err, "remove an old agent").At(machine.AgentDir + "/" + e.Name())
 		}
 	}
 	return nil
 }
 
 // runningAgents returns the directories of agents that processes run; the approver, for example, keeps its agent until it is restarted.
-func (a *Agent) runningAgents() map[string]bool {
+func (r Root) runningAgents() map[string]bool {
 	out := map[string]bool{}
-	links, _ := filepath.Glob(a.path("/proc/[0-9]*/exe")) // the pattern is valid
+	links, _ := filepath.Glob(r.Path("/proc/[0-9]*/exe")) // the pattern is valid
 	for _, l := range links {
 		target, _ := os.Readlink(l) // the process may have ended meanwhile
 		if strings.Contains(target, machine.AgentDir+"/") {

@@ -1,4 +1,4 @@
-package agent
+package host
 
 import (
 	"os"
@@ -12,19 +12,19 @@ import (
 )
 
 func TestRemoveOldAgents(t *testing.T) {
-	f := newFakeHost(t)
-	dir := func(c string) string { return filepath.Join(f.root, machine.AgentDir, strings.Repeat(c, 64)) }
+	root := t.TempDir()
+	dir := func(c string) string { return filepath.Join(root, machine.AgentDir, strings.Repeat(c, 64)) }
 	past := time.Now().Add(-time.Hour)
 	for _, c := range []string{"a", "b", "c", "d"} {
-		write(t, dir(c)+"/naupegos-agent", c)
+		write(t, Root(dir(c)), "/naupegos-agent", c)
 		testkit.Must(t, os.Chtimes(dir(c), past, past))
 	}
 	testkit.Must(t, os.Chtimes(dir("d"), time.Now(), time.Now())) // in transfer
-	other := filepath.Join(f.root, machine.AgentDir, "notes")
-	write(t, other+"/x", "a user's")
+	other := filepath.Join(root, machine.AgentDir, "notes")
+	write(t, Root(other), "/x", "a user's")
 	testkit.Must(t, os.Chtimes(other, past, past))
-	testkit.Must(t, os.MkdirAll(f.root+"/proc/77", 0o755))
-	testkit.Must(t, os.Symlink(machine.AgentDir+"/"+strings.Repeat("c", 64)+"/naupegos-agent", f.root+"/proc/77/exe"))
+	testkit.Must(t, os.MkdirAll(root+"/proc/77", 0o755))
+	testkit.Must(t, os.Symlink(machine.AgentDir+"/"+strings.Repeat("c", 64)+"/naupegos-agent", root+"/proc/77/exe"))
 
 	left := func() string {
 		t.Helper()
@@ -36,13 +36,13 @@ func TestRemoveOldAgents(t *testing.T) {
 		}
 		return strings.Join(names, "")
 	}
-	testkit.Must(t, f.agent().RemoveOldAgents("/usr/bin/naupegos-agent"))
+	testkit.Must(t, Root(root).RemoveOldAgents("/usr/bin/naupegos-agent"))
 	if got := left(); got != "abcdn" {
 		t.Errorf("a program that lies elsewhere removed some: %s are left", got)
 	}
-	testkit.Must(t, f.agent().RemoveOldAgents(dir("a")+"/naupegos-agent"))
+	testkit.Must(t, Root(root).RemoveOldAgents(dir("a")+"/naupegos-agent"))
 	if got := left(); got != "acdn" { // itself, a running one, one in transfer, and a directory that is not an agent's
 		t.Errorf("%s are left", got)
 	}
-	testkit.Must(t, f.agent().RemoveOldAgents(dir("a")+"/naupegos-agent"))
+	testkit.Must(t, Root(root).RemoveOldAgents(dir("a")+"/naupegos-agent"))
 }
