@@ -33,6 +33,10 @@ type options struct {
 	naupegos string
 }
 
+// init keeps the first goroutine on the first thread: the child ends with the thread that has started it (see Pdeathsig), and the links that ip moves to "netns 1" reach the network
+// of the child's first thread, which must not be the one that enters another namespace.
+func init() { runtime.LockOSThread() }
+
 func main() {
 	var o options
 	flag.StringVar(&o.sizes, "machines", "10,100,500", "numbers of machines, each a cluster")
@@ -41,7 +45,6 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	runtime.LockOSThread() // the child ends with the thread that has started it: see Pdeathsig
 	run := outside
 	if os.Getenv(inside) != "" {
 		run = measure
