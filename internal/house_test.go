@@ -125,8 +125,7 @@ var knows = map[string][]string{
 	"internal/gitread":             {"internal/fail", "internal/place", "internal/plan/words"},
 	"internal/registry/facts":      {"internal/fail"},
 	"internal/registry/order":      {"internal/fail"},
-	"internal/registry/client":     {"internal/fail", "internal/registry", "internal/registry/facts", "internal/registry/order", "internal/server/problem", "internal/store/metal"},
-	"internal/registry/routes": {"internal/fail", "internal/peer", "internal/plan/words", "internal/registry", "internal/registry/client", "internal/registry/facts", "internal/registry/order", "internal/server",
+	"internal/server/routes": {"internal/fail", "internal/peer", "internal/plan/words", "internal/registry", "internal/server/routes/client", "internal/registry/facts", "internal/registry/order", "internal/server",
 		"internal/server/problem", "internal/store/metal"},
 	"internal/expression":             {},
 	"internal/identity":               {"internal/fail"},
@@ -144,13 +143,13 @@ var knows = map[string][]string{
 	"internal/cli/hostkeys":           {"api/v1alpha1", "internal/fail"},
 	"internal/cli/infile":             {"api/strict", "internal/fail"},
 	"internal/cli/killpoint":          {"internal/plan"},
-	"internal/cli/metal":              {"internal/cli/output", "internal/fail", "internal/registry", "internal/registry/client", "internal/registry/order", "internal/scheme", "internal/tool"},
+	"internal/cli/metal":              {"internal/cli/output", "internal/fail", "internal/registry", "internal/server/routes/client", "internal/registry/order", "internal/scheme", "internal/tool"},
 	"internal/cli/netbooting":         {"internal/cli/output", "internal/fail", "internal/image/discovery", "internal/plan", "internal/netboot", "internal/netboot/boot", "internal/netboot/dhcp", "internal/peer", "internal/server", "internal/server/front", "internal/server/problem", "internal/tool", "internal/userdir"},
 	"internal/cli/output":             {"api/v1alpha1", "internal/fail", "internal/plan/words", "internal/tool"},
 	"internal/cli/progress":           {"internal/bundle"},
 	"internal/cli/savedplan":          {"api/v1alpha1", "api/v1alpha1/validation", "internal/cli/wholefile", "internal/cluster", "internal/cluster/parts", "internal/fail", "internal/operate", "internal/plan/show"},
 	"internal/scratch":                {"internal/fail"},
-	"internal/cli/serving":            {"api/v1alpha1", "api/v1alpha1/validation", "internal/cli/netbooting", "internal/cli/output", "internal/cli/wholefile", "internal/client", "internal/fail", "internal/gitread", "internal/image", "internal/netboot", "internal/operate", "internal/plan", "internal/plan/delta", "internal/plan/show", "internal/plan/words", "internal/policy", "internal/registry", "internal/registry/bmc", "internal/registry/facts", "internal/registry/order", "internal/registry/routes", "internal/server", "internal/server/access", "internal/server/api", "internal/server/authority", "internal/server/follow", "internal/server/forward", "internal/server/front", "internal/server/issuer", "internal/server/metrics", "internal/server/notify", "internal/server/problem", "internal/server/work", "internal/store", "internal/web", "internal/cluster/report", "internal/server/link", "internal/server/watch", "internal/siteset", "internal/userdir"},
+	"internal/cli/serving":            {"api/v1alpha1", "api/v1alpha1/validation", "internal/cli/netbooting", "internal/cli/output", "internal/cli/wholefile", "internal/client", "internal/fail", "internal/gitread", "internal/image", "internal/netboot", "internal/operate", "internal/plan", "internal/plan/delta", "internal/plan/show", "internal/plan/words", "internal/policy", "internal/registry", "internal/registry/bmc", "internal/registry/facts", "internal/registry/order", "internal/server/routes", "internal/server", "internal/server/access", "internal/server/api", "internal/server/authority", "internal/server/follow", "internal/server/forward", "internal/server/front", "internal/server/issuer", "internal/server/metrics", "internal/server/notify", "internal/server/problem", "internal/server/work", "internal/store", "internal/web", "internal/cluster/report", "internal/server/link", "internal/server/watch", "internal/siteset", "internal/userdir"},
 	"internal/cli/shell":              {"internal/cli/output", "internal/client", "internal/cluster/connect", "internal/cluster/support", "internal/fail", "internal/logs", "internal/operate", "internal/provider", "internal/remote", "internal/tool"},
 	"internal/cli/signin":             {"internal/cli/wholefile", "internal/client", "internal/cluster", "internal/fail", "internal/plan/words", "internal/server/issuer"},
 	"internal/cli/people":             {"internal/cli/output", "internal/cluster", "internal/cluster/connect", "internal/fail", "internal/kube/access", "internal/kube/userconf", "internal/operate"},
@@ -194,8 +193,8 @@ var knows = map[string][]string{
 	"internal/kube/running":           {"internal/fail", "internal/kube", "internal/plan/words"},
 	"internal/kube/access":            {"internal/fail", "internal/kube", "internal/kube/objects"},
 	"internal/cluster/env":            {"api/v1alpha1", "api/v1alpha1/validation", "internal/backup", "internal/backup/s3", "internal/backup/swift", "internal/bundle", "internal/cluster/hops", "internal/cluster/laying", "internal/cluster/memory", "internal/cluster/rotation", "internal/cluster/scaling", "internal/cluster/wanted", "internal/fail", "internal/kube/layout", "internal/machine", "internal/pki", "internal/pki/vault", "internal/place", "internal/policy", "internal/provider", "internal/release", "internal/schedule", "internal/store"},
-	"internal/cluster/connect":        {"api/v1alpha1", "internal/cluster/env", "internal/cluster/login", "internal/cluster/memory", "internal/etcd", "internal/fail", "internal/kube", "internal/kube/layout", "internal/machine", "internal/pki", "internal/policy", "internal/provider", "internal/reach", "internal/remote"},
-	"internal/cluster/render":         {"api/v1alpha1", "internal/addon", "internal/agent/imageserver", "internal/agent/registrycheck", "internal/agent/turns", "internal/backup", "internal/backup/s3", "internal/backup/swift", "internal/bundle", "internal/cluster/connect", "internal/cluster/filter", "internal/cluster/inside", "internal/cluster/memory", "internal/cluster/programs", "internal/cluster/site", "internal/cluster/wanted", "internal/cluster/wireguard", "internal/fail", "internal/gateway", "internal/kube", "internal/kube/layout", "internal/machine", "internal/pki", "internal/provider", "internal/reach", "internal/identity", "internal/release/flags"},
+	"internal/cluster/connect":        {"api/v1alpha1", "internal/cluster/env", "internal/cluster/login", "internal/cluster/memory", "internal/etcd", "internal/fail", "internal/kube", "internal/kube/layout", "internal/machine", "internal/pki", "internal/policy", "internal/provider", "internal/provider/reach", "internal/remote"},
+	"internal/cluster/render":         {"api/v1alpha1", "internal/addon", "internal/agent/imageserver", "internal/agent/registrycheck", "internal/agent/turns", "internal/backup", "internal/backup/s3", "internal/backup/swift", "internal/bundle", "internal/cluster/connect", "internal/cluster/filter", "internal/cluster/inside", "internal/cluster/memory", "internal/cluster/programs", "internal/cluster/site", "internal/cluster/wanted", "internal/cluster/wireguard", "internal/fail", "internal/gateway", "internal/kube", "internal/kube/layout", "internal/machine", "internal/pki", "internal/provider", "internal/provider/reach", "internal/identity", "internal/release/flags"},
 	"internal/cluster/programs":       {"api/v1alpha1", "internal/cluster/site", "internal/fail", "internal/identity", "internal/kube/layout", "internal/machine", "internal/release/flags"},
 	"internal/cluster/observe":        {"api/v1alpha1", "api/v1alpha1/validation", "internal/addon", "internal/cluster/connect", "internal/cluster/env", "internal/cluster/filter", "internal/cluster/hops", "internal/cluster/inside", "internal/cluster/judge", "internal/cluster/memory", "internal/cluster/render", "internal/cluster/scaling", "internal/cluster/wanted", "internal/etcd", "internal/fail", "internal/kube", "internal/kube/layout", "internal/machine", "internal/pki", "internal/plan", "internal/plan/words", "internal/provider", "internal/release", "internal/remote", "internal/plan/delta", "internal/chart", "internal/kube/objects", "internal/siteset"},
 	"internal/cluster/stage":          {"internal/plan"},
@@ -246,16 +245,16 @@ var knows = map[string][]string{
 	"internal/store/together":  {},
 	"internal/store/storetest": {"internal/fail", "internal/plan", "internal/store", "internal/store/health", "internal/store/metal", "internal/testkit"},
 	"internal/provider":        {"internal/fail", "internal/plan"},
-	"internal/provider/providers": {"api/v1alpha1", "internal/bundle", "internal/fail", "internal/image", "internal/provider", "internal/provider/hosts", "internal/provider/local",
+	"internal/providers": {"api/v1alpha1", "internal/bundle", "internal/fail", "internal/image", "internal/provider", "internal/provider/hosts", "internal/provider/local",
 		"internal/provider/metal", "internal/provider/openstack", "internal/registry", "internal/registry/bmc", "internal/registry/order", "internal/store"},
 	"internal/provider/metal": {"api/v1alpha1", "internal/fail", "internal/plan", "internal/provider", "internal/provider/hosts", "internal/registry", "internal/registry/bmc", "internal/registry/facts",
 		"internal/registry/order", "internal/remote", "internal/store/metal"},
 	"internal/provider/local/localtest": {"internal/provider/local"},
-	"internal/provider/hosts":           {"api/v1alpha1", "internal/fail", "internal/plan", "internal/provider", "internal/reach", "internal/remote"},
-	"internal/reach":                    {"internal/provider", "internal/remote"},
+	"internal/provider/hosts":           {"api/v1alpha1", "internal/fail", "internal/plan", "internal/provider", "internal/provider/reach", "internal/remote"},
+	"internal/provider/reach":           {"internal/provider", "internal/remote"},
 	"internal/cluster/adopt/containerd": {},
 	"internal/cluster/adopt":            {"api/v1alpha1", "api/v1alpha1/validation", "internal/cluster/adopt/containerd", "internal/cluster/hops", "internal/cluster/memory", "internal/cluster/programs", "internal/fail", "internal/kube", "internal/kube/layout", "internal/machine", "internal/pki", "internal/plan/words", "internal/release", "internal/release/flags", "internal/remote", "internal/store"},
-	"internal/backup/rehearse": {"api/v1alpha1", "internal/backup", "internal/bundle", "internal/cluster/memory", "internal/etcd", "internal/fail", "internal/kube", "internal/kube/objects",
+	"internal/rehearse": {"api/v1alpha1", "internal/backup", "internal/bundle", "internal/cluster/memory", "internal/etcd", "internal/fail", "internal/kube", "internal/kube/objects",
 		"internal/kube/layout", "internal/pki", "internal/tool"},
 	"internal/provider/openstack": {"api/v1alpha1", "internal/fail", "internal/plan", "internal/provider",
 		"internal/provider/openstack/access", "internal/provider/openstack/balancer", "internal/provider/openstack/cache",
@@ -283,10 +282,12 @@ var knows = map[string][]string{
 	"internal/provider/local/process": {"internal/fail", "internal/provider/local/files", "internal/tool"},
 	"internal/provider/local/shared": {"internal/provider/local/files", "internal/provider/local/hostnet",
 		"internal/provider/local/process"},
+
+	"internal/server/routes/client": {"internal/fail", "internal/registry", "internal/registry/facts", "internal/registry/order", "internal/server/problem", "internal/store/metal"},
 }
 
 // mayUseProviders lists the only packages that may know one provider or another; all others go by provider.Provider.
-var mayUseProviders = []string{"internal/provider/providers", "internal/cli", "cmd/naupegos", "bench/local", "bench/openstack", "test/openstack/runner", "test/openstack/runner/runner"}
+var mayUseProviders = []string{"internal/providers", "internal/cli", "cmd/naupegos", "bench/local", "bench/openstack", "test/openstack/runner", "test/openstack/runner/runner"}
 
 // mayUseCLI lists the only packages that may import internal/cli. Its rooms are its own.
 var mayUseCLI = []string{"cmd/naupegos", "hack/docs"}
@@ -300,7 +301,7 @@ func TestImports(t *testing.T) {
 				switch {
 				case listed && !slices.Contains(allowed, own):
 					t.Errorf("%s imports %s: it may know only %v", name, own, allowed)
-				case !listed && strings.HasPrefix(own, "internal/provider/") && own != "internal/provider/providers" && !slices.Contains(mayUseProviders, name):
+				case !listed && strings.HasPrefix(own, "internal/provider/") && !slices.Contains(mayUseProviders, name):
 					t.Errorf("%s imports %s: only %v may", name, own, mayUseProviders)
 				case own == "internal/cli" && !slices.Contains(mayUseCLI, name):
 					t.Errorf("%s imports %s: only %v may", name, own, mayUseCLI)
@@ -420,5 +421,47 @@ func TestClusterLayers(t *testing.T) {
 	}
 	if found != len(clusterLayers) {
 		t.Errorf("%d of %d layers exist", found, len(clusterLayers))
+	}
+}
+
+// folders lists the folders of the module from the ground up: a package imports its own folder and those before it. Folders next to each other need no order.
+var folders = strings.Fields(`
+	expression fail identity machine place release schedule api
+	scheme within backup logs interrupt plan peer testkit userdir store registry agent
+	bundle pki kube chart addon etcd gateway policy remote tool rootfs
+	provider image providers siteset
+	cluster
+	autoscale rehearse scratch operate
+	gitread server client netboot web cli cmd`)
+
+// TestNoImportPointsUp rejects an import of a folder that lies above the importing one.
+func TestNoImportPointsUp(t *testing.T) {
+	folder := func(path string) string {
+		name := strings.TrimPrefix(strings.TrimPrefix(path, module+"/"), "internal/")
+		name, _, _ = strings.Cut(name, "/")
+		return name
+	}
+	found := map[string]bool{}
+	for _, p := range packages(t) {
+		name := strings.TrimPrefix(p.ImportPath, module+"/")
+		if name == "internal" || !strings.HasPrefix(name, "internal/") && !strings.HasPrefix(name, "api/") && !strings.HasPrefix(name, "cmd/") {
+			continue
+		}
+		at := slices.Index(folders, folder(p.ImportPath))
+		if at < 0 {
+			t.Errorf("%s: give its folder a place in folders", name)
+			continue
+		}
+		found[folders[at]] = true
+		for _, imp := range p.Imports {
+			if own, ok := strings.CutPrefix(imp, module+"/"); ok && slices.Index(folders, folder(imp)) > at {
+				t.Errorf("%s imports %s, whose folder lies above it", name, own)
+			}
+		}
+	}
+	for _, f := range folders {
+		if !found[f] {
+			t.Errorf("there is no folder %s", f)
+		}
 	}
 }

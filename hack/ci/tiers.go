@@ -108,7 +108,7 @@ type testFunc struct {
 func (f testFunc) id() string { return f.dir + " " + f.name }
 
 var (
-	testDecl = regexp.MustCompile(`(?ms)^func (Test\w+)\(\w+ \*testing\.T\) \{$(.*?)^\}`)
+	testDecl   = regexp.MustCompile(`(?ms)^func (Test\w+)\(\w+ \*testing\.T\) \{$(.*?)^\}`)
 	slow       = strings.Fields("hack/ci internal/cli internal/cli/serving internal/cluster/adopt internal/provider/openstack") // not raced: few goroutines, minutes
 	goroutines = regexp.MustCompile(`\bgo func|errgroup\.|sync\.WaitGroup|\.Go\(func`)
 )

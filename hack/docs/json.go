@@ -44,7 +44,7 @@ var jsonPages = []jsonPage{
 		{"internal/plan/record.go", "RunRecord"}, {"internal/plan/record.go", "StepRecord"}, {"internal/plan/record.go", "Retry"}}},
 	{"machine list", "`naupegos machine list NAME -o json` prints a list of machines.", []goType{{"internal/cli/machine.go", "machineRow"}}},
 	{"machine list, show and so on, of a server", "`naupegos machine list -o json` prints a list of physical machines, `machine show MACHINE -o json` one in full, `machine locks -o json` a list of places, `machine schedule CLUSTER -o json` who is given what.", []goType{
-		{"internal/registry/client/client.go", "Machine"}, {"internal/registry/client/client.go", "Detail"}, {"internal/store/metal/contract.go", "Boot"}, {"internal/store/metal/contract.go", "Event"},
+		{"internal/server/routes/client/client.go", "Machine"}, {"internal/server/routes/client/client.go", "Detail"}, {"internal/store/metal/contract.go", "Boot"}, {"internal/store/metal/contract.go", "Event"},
 		{"internal/store/metal/contract.go", "Report"}, {"internal/store/metal/contract.go", "Slot"}, {"internal/registry/schedule.go", "Decision"}, {"internal/registry/schedule.go", "Given"}}},
 	{"test", "`naupegos test NAME -o json` prints a list of proofs.", []goType{{"internal/cluster/addons/prove.go", "Proof"}}},
 	{"certs list", "`naupegos certs list NAME -o json` prints a list of certificates.", []goType{{"internal/pki/list.go", "CertInfo"}}},

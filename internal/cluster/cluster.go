@@ -31,7 +31,7 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/policy"
 	"github.com/naupegos/naupegos/internal/provider"
-	"github.com/naupegos/naupegos/internal/provider/providers"
+	"github.com/naupegos/naupegos/internal/providers"
 	"github.com/naupegos/naupegos/internal/siteset"
 	"github.com/naupegos/naupegos/internal/store"
 )

@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/backup"
-	"github.com/naupegos/naupegos/internal/backup/rehearse"
 	"github.com/naupegos/naupegos/internal/cluster/addons"
 	"github.com/naupegos/naupegos/internal/cluster/removal"
 	"github.com/naupegos/naupegos/internal/cluster/upkeep"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/rehearse"
 )
 
 // Done is the result of a request.

@@ -10,12 +10,12 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/agent/turns"
 	"github.com/naupegos/naupegos/internal/backup"
-	"github.com/naupegos/naupegos/internal/backup/rehearse"
 	"github.com/naupegos/naupegos/internal/cluster/backups"
 	"github.com/naupegos/naupegos/internal/cluster/env"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/cluster/wanted"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/rehearse"
 	"github.com/naupegos/naupegos/internal/store"
 )
 

@@ -1,7 +1,7 @@
 // Package registry manages the physical machines: their facts, their approval, their use, and their state from the first boot to the reports of a
 // running system.
 //
-// It makes the decisions; internal/store/metal stores them, and internal/registry/routes and the server speak HTTP. The package depends neither on
+// It makes the decisions; internal/store/metal stores them, and internal/server/routes and the server speak HTTP. The package depends neither on
 // HTTP, nor on how machines boot or clusters are made.
 package registry
 

@@ -23,9 +23,9 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/naupegos/naupegos/internal/image"
-	"github.com/naupegos/naupegos/internal/registry/client"
 	"github.com/naupegos/naupegos/internal/registry/order"
 	"github.com/naupegos/naupegos/internal/remote"
+	"github.com/naupegos/naupegos/internal/server/routes/client"
 	"github.com/naupegos/naupegos/internal/testkit"
 	"github.com/naupegos/naupegos/test/rack"
 )

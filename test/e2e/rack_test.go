@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/registry/bmc"
-	"github.com/naupegos/naupegos/internal/registry/client"
+	"github.com/naupegos/naupegos/internal/server/routes/client"
 	"github.com/naupegos/naupegos/internal/testkit"
 	"github.com/naupegos/naupegos/test/rack"
 )

@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/registry"
-	"github.com/naupegos/naupegos/internal/registry/client"
+	"github.com/naupegos/naupegos/internal/server/routes/client"
 )
 
 // do performs a verb on each machine, and prints the result.

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/naupegos/naupegos/internal/fail"
-	"github.com/naupegos/naupegos/internal/registry/client"
 	"github.com/naupegos/naupegos/internal/registry/order"
+	"github.com/naupegos/naupegos/internal/server/routes/client"
 )
 
 // wanted holds the flags of machine install.

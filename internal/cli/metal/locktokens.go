@@ -10,7 +10,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/fail"
-	"github.com/naupegos/naupegos/internal/registry/client"
+	"github.com/naupegos/naupegos/internal/server/routes/client"
 )
 
 // lockTokens returns machine lock-token.

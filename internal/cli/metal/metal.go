@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/naupegos/naupegos/internal/fail"
-	"github.com/naupegos/naupegos/internal/registry/client"
 	"github.com/naupegos/naupegos/internal/scheme"
+	"github.com/naupegos/naupegos/internal/server/routes/client"
 )
 
 // Host holds the parts of the operator's command that these verbs need.

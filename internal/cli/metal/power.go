@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/naupegos/naupegos/internal/fail"
-	"github.com/naupegos/naupegos/internal/registry/client"
+	"github.com/naupegos/naupegos/internal/server/routes/client"
 )
 
 func (v *Verbs) bmc() *cobra.Command {

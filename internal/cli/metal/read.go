@@ -14,7 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/cli/output"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/registry"
-	"github.com/naupegos/naupegos/internal/registry/client"
+	"github.com/naupegos/naupegos/internal/server/routes/client"
 	"github.com/naupegos/naupegos/internal/tool"
 )
 

@@ -24,11 +24,11 @@ import (
 	"github.com/naupegos/naupegos/internal/registry/bmc"
 	"github.com/naupegos/naupegos/internal/registry/facts"
 	"github.com/naupegos/naupegos/internal/registry/order"
-	"github.com/naupegos/naupegos/internal/registry/routes"
 	"github.com/naupegos/naupegos/internal/server"
 	"github.com/naupegos/naupegos/internal/server/access"
 	"github.com/naupegos/naupegos/internal/server/authority"
 	"github.com/naupegos/naupegos/internal/server/metrics"
+	"github.com/naupegos/naupegos/internal/server/routes"
 	"github.com/naupegos/naupegos/internal/store"
 )
 

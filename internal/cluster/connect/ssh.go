@@ -14,7 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/machine"
 	"github.com/naupegos/naupegos/internal/provider"
-	"github.com/naupegos/naupegos/internal/reach"
+	"github.com/naupegos/naupegos/internal/provider/reach"
 	"github.com/naupegos/naupegos/internal/remote"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
-	"github.com/naupegos/naupegos/internal/reach"
+	"github.com/naupegos/naupegos/internal/provider/reach"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 

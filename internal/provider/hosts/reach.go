@@ -6,7 +6,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
-	"github.com/naupegos/naupegos/internal/reach"
+	"github.com/naupegos/naupegos/internal/provider/reach"
 	"github.com/naupegos/naupegos/internal/remote"
 )
 

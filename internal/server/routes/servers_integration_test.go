@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/registry"
-	"github.com/naupegos/naupegos/internal/registry/client"
 	"github.com/naupegos/naupegos/internal/server"
+	"github.com/naupegos/naupegos/internal/server/routes/client"
 	"github.com/naupegos/naupegos/internal/store"
 	"github.com/naupegos/naupegos/internal/store/metal"
 	"github.com/naupegos/naupegos/internal/store/storetest"

@@ -11,8 +11,8 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/registry"
 	"github.com/naupegos/naupegos/internal/registry/facts"
-	"github.com/naupegos/naupegos/internal/registry/routes"
 	"github.com/naupegos/naupegos/internal/server"
+	"github.com/naupegos/naupegos/internal/server/routes"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/peer"
 	"github.com/naupegos/naupegos/internal/plan/words"
-	"github.com/naupegos/naupegos/internal/registry/client"
+	"github.com/naupegos/naupegos/internal/server/routes/client"
 	"github.com/naupegos/naupegos/internal/store/metal"
 )
 

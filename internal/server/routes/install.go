@@ -6,9 +6,9 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/registry"
-	"github.com/naupegos/naupegos/internal/registry/client"
 	"github.com/naupegos/naupegos/internal/registry/facts"
 	"github.com/naupegos/naupegos/internal/registry/order"
+	"github.com/naupegos/naupegos/internal/server/routes/client"
 )
 
 // owner returns the machine in the path if the client has its approved key. Unlike machine, it makes no exception.

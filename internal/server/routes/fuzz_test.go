@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/registry"
-	"github.com/naupegos/naupegos/internal/registry/routes"
 	"github.com/naupegos/naupegos/internal/server"
+	"github.com/naupegos/naupegos/internal/server/routes"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 

@@ -16,10 +16,10 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/registry"
-	"github.com/naupegos/naupegos/internal/registry/routes"
 	"github.com/naupegos/naupegos/internal/server"
 	"github.com/naupegos/naupegos/internal/server/authority"
 	"github.com/naupegos/naupegos/internal/server/problem"
+	"github.com/naupegos/naupegos/internal/server/routes"
 	"github.com/naupegos/naupegos/internal/store"
 	"github.com/naupegos/naupegos/internal/testkit"
 )

@@ -15,10 +15,10 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/registry"
-	"github.com/naupegos/naupegos/internal/registry/client"
 	"github.com/naupegos/naupegos/internal/registry/facts"
-	"github.com/naupegos/naupegos/internal/registry/routes"
 	"github.com/naupegos/naupegos/internal/server"
+	"github.com/naupegos/naupegos/internal/server/routes"
+	"github.com/naupegos/naupegos/internal/server/routes/client"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
