@@ -36,8 +36,12 @@ type pod struct {
 	ended    chan struct{}
 }
 
-// programs are the static pods that this command starts. Without kubelets, a scheduler and controllers would have no work.
-var programs = []string{"etcd", "kube-apiserver"}
+// programs are the static pods that this command starts. Without kubelets, a scheduler and controllers would have no work: idle ones stand in for them, because the agent reports a program
+// that does not run.
+var (
+	programs = []string{"etcd", "kube-apiserver"}
+	idle     = []string{"kube-controller-manager", "kube-scheduler"}
+)
 
 // keep starts the programs, and again when their manifests change, until ctx ends.
 func (p *plane) keep(ctx context.Context) error {
@@ -54,8 +58,24 @@ func (p *plane) keep(ctx context.Context) error {
 				return false, err
 			}
 		}
-		return false, nil
+		return false, p.standIn()
 	})
+}
+
+// standIn starts a process with the name of each idle program that the agent has put there.
+func (p *plane) standIn() error {
+	for _, name := range idle {
+		if _, err := os.Stat(filepath.Join(p.host.root, "/etc/kubernetes/manifests", name+".yaml")); err != nil || p.runs[name] != nil {
+			continue
+		}
+		cmd := exec.Command("sleep", "infinity")
+		cmd.Args[0] = name
+		if err := cmd.Start(); err != nil {
+			return fmt.Errorf("stand in for %s: %w", name, err)
+		}
+		p.runs[name] = &pod{cmd: cmd} // it ends with the namespace
+	}
+	return nil
 }
 
 func (p *pod) alive() bool {
