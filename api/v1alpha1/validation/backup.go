@@ -45,7 +45,7 @@ func checkBackup(c *v1alpha1.Cluster, r *findings) {
 	}
 }
 
-// check checks that exactly one target is named, and the target's settings.
+// checkBackupTarget checks that exactly one target is named, and the target's settings.
 func checkBackupTarget(to *v1alpha1.BackupTarget, r *findings, at string) {
 	places := 0
 	for _, named := range []bool{to.Directory != "", to.S3 != nil, to.Swift != nil} {
@@ -71,7 +71,7 @@ func checkBackupTarget(to *v1alpha1.BackupTarget, r *findings, at string) {
 	}
 }
 
-// checkSchedule checks that machines can make backups by themselves.
+// checkBackupSchedule checks that machines can make backups by themselves.
 func checkBackupSchedule(b *v1alpha1.Backup, r *findings, at string) {
 	if b.Schedule == "" {
 		return

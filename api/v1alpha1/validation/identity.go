@@ -22,7 +22,7 @@ const (
 	webhooksAt = "spec.identity.authorizationWebhooks"
 )
 
-// check checks issuers first by themselves and then by the validation that API servers do.
+// checkIdentity checks issuers first by themselves and then by the validation that API servers do.
 func checkIdentity(id v1alpha1.Identity, r *findings, dnsDomain string) {
 	names := map[string]int{}
 	for i, issuer := range id.Issuers {
@@ -185,7 +185,7 @@ func checkServiceAccount(r *findings, at, account string) {
 	}
 }
 
-// checkExpiry is checkAuthoritiesLast for issuers.
+// checkIdentityExpiry is checkAuthoritiesLast for issuers.
 func checkIdentityExpiry(id v1alpha1.Identity, r *findings, now time.Time) {
 	for i, issuer := range id.Issuers {
 		checkExpiry(r, strict.Item(issuersAt, i)+".ca", issuer.CA, now)

@@ -64,7 +64,7 @@ func checkNoCloud(c *v1alpha1.Cluster, r *findings) {
 	only(len(a.NodePortCIDRs) > 0, "spec.access.nodePortCIDRs")
 }
 
-// empty reports whether no field is set.
+// emptyShape reports whether no field is set.
 func emptyShape(s v1alpha1.MachineShape) bool {
 	return s.Flavor == "" && s.Image == "" && s.RootVolumeGiB == nil && s.RootVolumeType == "" && len(s.Zones) == 0 &&
 		s.AntiAffinity == "" && s.FloatingIP == nil && s.UserData == "" && s.ConfigDrive == nil

@@ -106,7 +106,7 @@ func checkRegistries(c *v1alpha1.Cluster, r *findings) {
 	}
 }
 
-// check checks the registry inside the cluster; nil is valid.
+// checkImageRegistry checks the registry inside the cluster; nil is valid.
 func checkImageRegistry(g *v1alpha1.ImageRegistry, r *findings) {
 	if g == nil {
 		return

@@ -44,7 +44,7 @@ func checkTraefik(t *v1alpha1.Traefik, r *findings, c *v1alpha1.Cluster, field s
 	}
 }
 
-// checkPorts checks that each port of the nodes, of the Service and of the pods is used once.
+// checkTraefikPorts checks that each port of the nodes, of the Service and of the pods is used once.
 func checkTraefikPorts(t *v1alpha1.Traefik, r *findings, c *v1alpha1.Cluster, field string) {
 	nodes, pods := machinePorts(c), ports.Pod()
 	if t.Expose == v1alpha1.ExposeNodePort {

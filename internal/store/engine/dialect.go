@@ -24,10 +24,12 @@ type Dialect interface {
 	Now(ctx context.Context, q Row) (time.Time, error)
 	// Away reports whether the database could not be reached, or aborted the attempt for reasons of its own, so that a retry may succeed.
 	Away(err error) bool
+	// IsUnique and IsForeignKey report which constraint a statement broke.
 	IsUnique(err error) bool
 	IsForeignKey(err error) bool
 	// Explain adds a kind, location and remedy to e, whose cause is an error of the database.
 	Explain(e *fail.Error) error
+	// SQL returns the words of the dialect.
 	SQL() Words
 }
 

@@ -125,6 +125,7 @@ func placeOf(cfg *pgx.ConnConfig) string {
 	return u.String()
 }
 
+// SQL implements Dialect.
 func (d postgres) SQL() Words {
 	return Words{
 		Goose: goose.DialectPostgres, ForUpdate: " FOR UPDATE", ForShare: " FOR SHARE", Shared: true,

@@ -35,10 +35,13 @@ func sqlState(err error) string {
 	return ""
 }
 
-func (postgres) IsUnique(err error) bool     { return sqlState(err) == pgUnique }
+// IsUnique implements Dialect.
+func (postgres) IsUnique(err error) bool { return sqlState(err) == pgUnique }
+
+// IsForeignKey implements Dialect.
 func (postgres) IsForeignKey(err error) bool { return sqlState(err) == pgForeignKey }
 
-// Away implements dialect: the server can't be reached, is starting or stopping, or ended a session or transaction.
+// Away implements Dialect: the server can't be reached, is starting or stopping, or ended a session or transaction.
 func (d postgres) Away(err error) bool {
 	switch c := sqlState(err); {
 	case err == nil, errors.Is(err, context.Canceled):
@@ -64,6 +67,7 @@ func disconnected(err error) bool {
 		errors.As(err, &network) || pgconn.SafeToRetry(err)
 }
 
+// Explain implements Dialect.
 func (d postgres) Explain(e *fail.Error) error {
 	e = e.At("the store").Confide("  the store is %s", d.where)
 	as := func(k fail.Kind, do string) error {

@@ -51,6 +51,7 @@ func OpenSQLite(path, synchronous string, pragmas ...string) (*sql.DB, error) {
 	return db, nil
 }
 
+// SQL implements Dialect.
 func (sqliteFile) SQL() Words {
 	return Words{
 		Goose: goose.DialectSQLite3, Prepare: "PRAGMA journal_mode=WAL",
@@ -78,16 +79,19 @@ func code(err error) (primary, extended int) {
 	return e.Code() & 0xff, e.Code()
 }
 
+// IsForeignKey implements Dialect.
 func (sqliteFile) IsForeignKey(err error) bool {
 	_, c := code(err)
 	return c == sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY
 }
 
+// IsUnique implements Dialect.
 func (sqliteFile) IsUnique(err error) bool {
 	_, c := code(err)
 	return c == sqlite3.SQLITE_CONSTRAINT_UNIQUE || c == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY
 }
 
+// Explain implements Dialect.
 func (d sqliteFile) Explain(e *fail.Error) error {
 	e = e.At("the store").Confide("  the store is %s", d.file)
 	as := func(k fail.Kind, do string) error {
