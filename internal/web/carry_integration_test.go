@@ -45,7 +45,7 @@ func (b *browser) leads(to string, action chromedp.Action[chromedp.Void], shows 
 		}
 		return err
 	})
-	b.do(chromedp.WaitVisible(shows))
+	b.do(chromedp.WaitVisible(chromedp.CSS(shows)))
 }
 
 // TestCarriedOutInABrowser: an operator changes a cluster's document, reads the plan, consents, watches, cancels, and plans the rest. It uses the

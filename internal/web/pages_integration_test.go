@@ -148,10 +148,10 @@ func fewColours(t *testing.T, picture []byte) []byte {
 	return b.Bytes()
 }
 
-// goes opens a page, and waits for an element.
+// goes opens a page, and waits for an element. For a plain string Chromium also searches text: "svg" is in the icon's address, and the icon is never visible.
 func (j *judge) goes(path, shows string) {
 	j.t.Helper()
-	j.do(chromedp.Navigate(j.url+path), chromedp.WaitVisible(shows))
+	j.do(chromedp.Navigate(j.url+path), chromedp.WaitVisible(chromedp.CSS(shows)))
 }
 
 // tooWide returns the elements that make the page scroll sideways.
