@@ -64,7 +64,7 @@ func TestCarriedOutInABrowser(t *testing.T) {
 	}
 	const carryOut = `input[name="digest"] ~ p button.go`
 	plans(`textarea ~ p button.go`)
-	if d := b.text("section.card pre"); !strings.Contains(d, "-   timeouts: {step: 10m}") || !strings.Contains(d, "+   timeouts: {step: 11m}") {
+	if d := b.text("section.card pre"); !strings.Contains(d, "-  timeouts: {step: 10m}") || !strings.Contains(d, "+  timeouts: {step: 11m}") {
 		t.Errorf("the document's changes are %s", d)
 	}
 	if s := b.steps(); s != "bundle pending, configure/harbour-cp-1 pending, api pending" {
