@@ -51,7 +51,6 @@ func (b *browser) leads(to string, action chromedp.Action[chromedp.Void], shows 
 // TestCarriedOutInABrowser: an operator changes a cluster's document, reads the plan, consents, watches, cancels, and plans the rest. It uses the
 // real server's code and one machine, which the test plays.
 func TestCarriedOutInABrowser(t *testing.T) {
-	testkit.OnlyFull(t, "it was too slow on a busy host; whether it is more than that is to be found out")
 	g := newGiven(t)
 	b := startBrowserAt(t, g.site)
 	b.signIn("/ui/clusters")

@@ -174,7 +174,6 @@ func newJudge(t *testing.T, s *site) *judge {
 // TestEveryPage opens each kind of page, with machines and clusters, and the pages for users who have not signed in. No page may be wider than the
 // screen. In make test-full, axe-core checks all pages; with NAUPEGOS_SCREENSHOTS=DIR the test takes the pictures for the docs instead.
 func TestEveryPage(t *testing.T) {
-	testkit.OnlyFull(t, "it was too slow on a busy host; whether it is more than that is to be found out")
 	s := newScenery(t)
 	j := newJudge(t, s.site)
 	j.goes("/ui/login", "#token")
