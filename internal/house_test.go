@@ -119,7 +119,7 @@ var knows = map[string][]string{
 	"internal/peer":                {"internal/plan/words"},
 	"internal/registry":            {"internal/fail", "internal/peer", "internal/plan/words", "internal/registry/bmc", "internal/registry/facts", "internal/registry/order", "internal/store/metal"},
 	"internal/registry/bmc":        {"internal/fail"},
-	"internal/web/charts":          {"internal/kube/figures"},
+	"internal/web/charts":          {"internal/kube/figures", "internal/plan/words"},
 	"internal/web":                 {"internal/kube/figures", "internal/kube/running", "internal/web/charts", "api/v1alpha1", "api/v1alpha1/validation", "api/v1alpha1/sample", "internal/backup", "internal/cluster/backups", "internal/cluster/env", "internal/cluster/report", "internal/fail", "internal/gitread", "internal/operate", "internal/plan", "internal/plan/show", "internal/plan/words", "internal/registry", "internal/registry/facts", "internal/release", "internal/server", "internal/server/access", "internal/server/follow", "internal/server/problem", "internal/server/watch", "internal/server/work", "internal/store", "internal/store/metal", "internal/plan/delta"},
 	"internal/gitread/gittest":     {"internal/testkit"},
 	"internal/gitread":             {"internal/fail", "internal/place", "internal/plan/words"},

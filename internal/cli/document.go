@@ -39,7 +39,7 @@ doctor -f FILE checks whether the provider can serve it.`,
 			if errs == nil {
 				errs = v1alpha1.Errors{}
 			}
-			if perr := out.Print(a.Out, errs, func(w io.Writer) error { return errorList(w, file, errs) }); perr != nil {
+			if perr := out.Print(a.Out, errs, func(w io.Writer) error { return errorList(w, shownFile(file), errs) }); perr != nil {
 				return perr
 			}
 			if len(errs) > 0 {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
-	"github.com/naupegos/naupegos/internal/plan/words"
 	"github.com/naupegos/naupegos/internal/server"
 	"github.com/naupegos/naupegos/internal/server/access"
 	"github.com/naupegos/naupegos/internal/server/problem"
@@ -206,7 +205,7 @@ func parse() (map[string]*template.Template, error) {
 	return all, nil
 }
 
-// ago describes how long ago a time was.
+// ago describes how long ago a time was, as age in live.js does.
 func ago(t, now time.Time) string {
 	switch d := now.Sub(t); {
 	case t.IsZero():
@@ -215,8 +214,10 @@ func ago(t, now time.Time) string {
 		return "now"
 	case d < time.Minute:
 		return fmt.Sprintf("%ds ago", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%d min ago", int(d.Minutes()))
 	case d < 48*time.Hour:
-		return words.Duration(d.Truncate(time.Second)) + " ago"
+		return fmt.Sprintf("%d h ago", int(d.Hours()))
 	default:
 		return fmt.Sprintf("%d days ago", int(d.Hours())/24)
 	}

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -216,4 +217,14 @@ func TestLeaseIsAt(t *testing.T) {
 		t.Errorf("a run that has ended is under way: %+v", l)
 	}
 	l.at(nil)
+}
+
+// TestAgo: ages have one number, and the unit that people say.
+func TestAgo(t *testing.T) {
+	now := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+	for age, want := range map[time.Duration]string{0: "now", 59 * time.Second: "59s ago", 72 * time.Second: "1 min ago", 62 * time.Minute: "1 h ago", 47*time.Hour + 59*time.Minute: "47 h ago", 49 * time.Hour: "2 days ago"} {
+		if got := ago(now.Add(-age), now); got != want {
+			t.Errorf("%v: %s, want %s", age, got, want)
+		}
+	}
 }

@@ -44,19 +44,19 @@ func TestPages(t *testing.T) {
 		t.Fatalf("after its creation the cluster is %+v", s)
 	}
 
-	b.asks("#backup form:nth-of-type(1) button")
+	b.asks("backup create")
 	b.carriesOut("back up")
 	if sets := r.listed(); len(sets) != 1 {
 		t.Fatalf("the backups are %+v", sets)
 	}
-	b.asks("#backup form:nth-of-type(2) button")
+	b.asks("backup rehearse")
 	b.carriesOut("rehearse")
 
 	before := r.fill(5)
-	b.asks("#backup form:nth-of-type(1) button")
+	b.asks("backup create")
 	b.carriesOut("back up")
 	added := r.fill(8)
-	b.asks("#backup form:nth-of-type(3) button")
+	b.asks("backup restore")
 	b.carriesOut("restore")
 	after := r.kept(clientOf(t, r.kubeconfig()))
 	for key, digest := range before {
@@ -181,11 +181,11 @@ func (b *browser) plans(button string) {
 	b.leads("/ui/clusters/"+b.r.name+"/plan", chromedp.Click(button), carryOut)
 }
 
-// asks opens the actions of the cluster and plans one.
-func (b *browser) asks(button string) {
+// asks opens the actions of the cluster and plans a verb whose form needs no further answer.
+func (b *browser) asks(verb string) {
 	b.r.t.Helper()
 	b.opens("actions")
-	b.plans(button)
+	b.plans(`form:has(input[name=verb][value=` + quoted(verb) + `]) button`)
 }
 
 // carriesOut consents to the plan that the page shows, carries it out, and waits until its job has succeeded.

@@ -97,6 +97,8 @@ func explain(err error, path string) error {
 		return fail.New(fail.Invalid, "is a directory, not a document").At(path).Do("name the file in it")
 	case errors.Is(err, fs.ErrNotExist) && link != "":
 		return fail.New(fail.Invalid, "is a link to %s, which does not exist", link).At(path)
+	case errors.Is(err, fs.ErrNotExist) && strings.Contains(path, "://"):
+		return fail.New(fail.Invalid, "is a URL, not a file").At(path).Do("curl -fsS %s | naupegos … -f -", path)
 	case errors.Is(err, fs.ErrNotExist):
 		return fail.New(fail.Invalid, "there is no such file").At(path).Do("naupegos init > %s writes a document", path)
 	case errors.Is(err, fs.ErrPermission):

@@ -43,7 +43,8 @@ get-token, which signs them in. It can be given to anybody, and needs nothing bu
 
 The context is named after the cluster (USER@NAME with --user, ISSUER@NAME with --exec).
 
---merge adds it to the file that kubectl uses: the first one in $KUBECONFIG, else ~/.kube/config. The context becomes the current one; other clusters, users and contexts are kept.`,
+--merge adds it to the file that kubectl uses: the first of $KUBECONFIG that exists, else ~/.kube/config. The context becomes the
+current one; other clusters, users and contexts are kept. If another context uses a cluster entry of this name, --merge refuses.`,
 		Example: `  naupegos kubeconfig demo --merge && kubectl get nodes
   naupegos kubeconfig demo --file demo.kubeconfig && kubectl --kubeconfig demo.kubeconfig get nodes
   naupegos kubeconfig demo --user ann --group developers --ttl 8h --file ann.kubeconfig
@@ -121,13 +122,16 @@ func (h Host) kubeconfig(ctx context.Context, name string, f *kubeconfigFlags) e
 		return err
 	}
 	if f.merge {
-		path, replaced, err := userconf.Merge(conf, name, user)
+		path, replaced, other, err := userconf.Merge(conf, name, user)
 		if err != nil {
 			return err
 		}
 		done := "added"
 		if replaced {
 			done = "replaced"
+		}
+		if other != "" {
+			done = fmt.Sprintf("replaced (it led to another cluster, at %s)", other)
 		}
 		_, err = fmt.Fprintf(h.Out, "context %s %s in %s; it is the current one\n", userconf.ContextName(name, user), done, path)
 		return err

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -58,7 +59,11 @@ func CheckArguments(c *cobra.Command, n *Names) {
 				return err
 			}
 			if err := check(c, full); err != nil {
-				return fail.New(fail.Invalid, "%s: %s", c.CommandPath(), wrongArguments(c, full, err)).Do("usage: %s", c.UseLine())
+				e := fail.New(fail.Invalid, "%s: %s", c.CommandPath(), wrongArguments(c, full, err))
+				if f := c.Flags().ShorthandLookup("f"); f != nil && f.Name == "file" && len(full) > 0 && documentName.MatchString(full[len(full)-1]) {
+					return e.Do("name the document with -f %s", full[len(full)-1])
+				}
+				return e.Do("usage: %s", c.UseLine())
 			}
 			return nil
 		}
@@ -71,6 +76,8 @@ func CheckArguments(c *cobra.Command, n *Names) {
 		CheckArguments(sub, n)
 	}
 }
+
+var documentName = regexp.MustCompile(`\.(yaml|yml|json)$`)
 
 // wrongArguments returns a message that says which argument is missing or extra, by its name in the usage.
 func wrongArguments(c *cobra.Command, args []string, err error) string {

@@ -2,12 +2,15 @@
 package userconf
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/base64"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -33,38 +36,89 @@ func Name(conf []byte, name, user string) ([]byte, error) {
 }
 
 // Merge adds the cluster, user and context of conf to the kubeconfig that kubectl uses, under the cluster's name, and makes the
-// context current. For the administrator, user is empty; other users get a context USER@NAME. Entries of other clusters stay. It returns
-// the file's path and whether a context of this name existed. The file is replaced atomically with mode 0600; if root merges, its owner stays.
-func Merge(conf []byte, name, user string) (path string, replaced bool, err error) {
+// context current. For the administrator, user is empty; other users get a context USER@NAME. Entries of other clusters stay: it refuses to replace one that
+// another context uses. It returns the file's path, whether a context of this name existed, and the server that this context led to if that was another
+// cluster. The file is replaced atomically with mode 0600; if root merges, its owner stays.
+func Merge(conf []byte, name, user string) (path string, replaced bool, other string, err error) {
 	from, err := clientcmd.Load(conf)
 	if err != nil {
-		return "", false, fail.Wrap(fail.Internal, err, "read the kubeconfig of cluster %s", name)
+		return "", false, "", fail.Wrap(fail.Internal, err, "read the kubeconfig of cluster %s", name)
 	}
-	context := from.Contexts[from.CurrentContext]
-	path = clientcmd.NewDefaultPathOptions().GetDefaultFilename() // of several files the one that kubectl adds to
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real // the link itself stays
+	at := from.Contexts[from.CurrentContext]
+	path, err = kubectlsFile()
+	if err != nil {
+		return "", false, "", err
 	}
 	to, err := clientcmd.LoadFromFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		to = clientcmdapi.NewConfig()
 	case err != nil:
-		return "", false, fail.Wrap(fail.Invalid, err, "read the kubeconfig to merge into").At(path).
+		return "", false, "", fail.Wrap(fail.Invalid, err, "read the kubeconfig to merge into").At(path).
 			Do("mend it, or use --file")
 	}
 	login := name + "-" + cmp.Or(user, "admin")
 	now := ContextName(name, user)
-	_, replaced = to.Contexts[now]
-	to.Clusters[name] = from.Clusters[context.Cluster]
-	to.AuthInfos[login] = from.AuthInfos[context.AuthInfo]
+	was, replaced := to.Clusters[name], to.Contexts[now] != nil
+	if was != nil && anotherCluster(was, from.Clusters[at.Cluster]) {
+		if by := foreignUser(to, name); by != "" {
+			return "", false, "", fail.New(fail.Conflict, "context %s uses the cluster entry %s, which leads to %s", by, name, was.Server).At(path).
+				Do("use --file, or merge into another file: KUBECONFIG=FILE")
+		}
+		if replaced {
+			other = was.Server
+		}
+	}
+	to.Clusters[name] = from.Clusters[at.Cluster]
+	to.AuthInfos[login] = from.AuthInfos[at.AuthInfo]
 	to.Contexts[now] = &clientcmdapi.Context{Cluster: name, AuthInfo: login}
 	to.CurrentContext = now
 	data, err := clientcmd.Write(*to)
 	if err != nil {
-		return "", false, fail.Wrap(fail.Internal, err, "render the merged kubeconfig")
+		return "", false, "", fail.Wrap(fail.Internal, err, "render the merged kubeconfig")
 	}
-	return path, replaced, replacePrivately(path, data)
+	return path, replaced, other, replacePrivately(path, data)
+}
+
+// kubectlsFile returns the file that kubectl adds to: of several in $KUBECONFIG the first that exists. A link to it stays, even if the file does not exist yet.
+func kubectlsFile() (string, error) {
+	path := cmp.Or(clientcmd.NewDefaultPathOptions().GetDefaultFilename(), clientcmd.RecommendedHomeFile) // KUBECONFIG=: names none
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	} else if to, err := os.Readlink(path); err == nil {
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(filepath.Dir(path), to)
+		}
+		path = to
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err != nil: // read or made later
+	case info.IsDir():
+		return "", fail.New(fail.Invalid, "is a directory, not a kubeconfig").At(path).Do("name a file in $KUBECONFIG, or use --file")
+	case info.Mode().Perm()&0o200 == 0:
+		return "", fail.New(fail.Refused, "the kubeconfig to merge into is read-only").At(path).Do("chmod u+w %s, or use --file", path)
+	}
+	return path, nil
+}
+
+// anotherCluster reports whether two entries lead to different clusters: a cluster keeps its server's address if its authority is rotated, and its authority
+// if its address changes.
+func anotherCluster(a, b *clientcmdapi.Cluster) bool {
+	return a.Server != b.Server && !bytes.Equal(a.CertificateAuthorityData, b.CertificateAuthorityData)
+}
+
+// foreignUser returns a context that uses the cluster entry and was not merged by this program, or "".
+func foreignUser(to *clientcmdapi.Config, cluster string) string {
+	for _, context := range slices.Sorted(maps.Keys(to.Contexts)) {
+		c := to.Contexts[context]
+		user, has := strings.CutSuffix(context, "@"+cluster)
+		mine := c.AuthInfo == cluster+"-admin" && context == cluster || has && c.AuthInfo == cluster+"-"+user
+		if c.Cluster == cluster && !mine {
+			return context
+		}
+	}
+	return ""
 }
 
 // ContextName returns the name that Merge gives the context of a cluster's user; an empty user is the administrator.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/kube/figures"
+	"github.com/naupegos/naupegos/internal/plan/words"
 )
 
 // The drawing's size, and the room for values at the left and for times below. Scripts read values off the lines by them.
@@ -111,7 +112,7 @@ func draw(f *figures.Figures, c *figures.Chart) Chart {
 		if c.More {
 			more = "more than "
 		}
-		d.Note = fmt.Sprintf("Only the highest are drawn; %s%d others are lower.", more, omitted)
+		d.Note = fmt.Sprintf("Only the highest are drawn; %s%s lower.", more, words.Count(omitted, "other is", "others are"))
 	}
 	d.About = about(&d)
 	return d

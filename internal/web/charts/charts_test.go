@@ -53,6 +53,10 @@ func TestManyLines(t *testing.T) {
 	if got := strings.Join(names, " "); got != "m7 m8 m9 m17 m18 m19" || !strings.Contains(d.Note, "14 others") {
 		t.Errorf("%s; %s", got, d.Note)
 	}
+	f.Charts[0].Series = f.Charts[0].Series[:7]
+	if d := Of(f)[0].Charts[0]; !strings.HasSuffix(d.Note, "; 1 other is lower.") {
+		t.Error(d.Note)
+	}
 }
 
 // TestCeilings: the top of a drawing is a round value above all others, whatever they are.

@@ -117,7 +117,7 @@ document.addEventListener("submit", (e) => {
 addEventListener("pageshow", (e) => { if (e.persisted) for (const b of document.querySelectorAll("form[data-once] button")) b.disabled = false; });
 
 // Ages grow while a page is open.
-const age = (s) => s < 1 ? "now" : s < 60 ? `${Math.floor(s)}s ago` : s < 3600 ? `${Math.floor(s / 60)}m${Math.floor(s % 60)}s ago` : s < 172800 ? `${Math.floor(s / 3600)}h${Math.floor(s % 3600 / 60)}m ago` : `${Math.floor(s / 86400)} days ago`;
+const age = (s) => s < 1 ? "now" : s < 60 ? `${Math.floor(s)}s ago` : s < 3600 ? `${Math.floor(s / 60)} min ago` : s < 172800 ? `${Math.floor(s / 3600)} h ago` : `${Math.floor(s / 86400)} days ago`;
 setInterval(() => {
   for (const t of document.querySelectorAll("time[datetime]")) {
     const s = (Date.now() - Date.parse(t.dateTime)) / 1000;
