@@ -1,11 +1,15 @@
 package openstack
 
 import (
+	"context"
 	"strings"
 	"testing"
 
+	"github.com/gophercloud/gophercloud/v2"
+
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/provider/openstack/balancer"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -71,16 +75,31 @@ func TestBalancerOfOVN(t *testing.T) {
 func TestProvidersOfTheCloud(t *testing.T) {
 	useFake(t)
 	f := newFakeCloud()
-	f.add("providers", thing{"name": "octavia"})
-	f.add("providers", thing{"name": "amphora"})
-	for want, says := range map[string]string{"": "", "amphora": "", "ovn": "no provider ovn; there are: amphora, octavia"} {
-		p := fakeProvider(t, f, withBalancer(t, "provider: '"+want+"'"))
-		c, err := p.balancer.Client(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := p.balancer.CheckProvider(t.Context(), c); says == "" && err != nil || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {
-			t.Errorf("%q: %v", want, err)
+	check := func(octavia, says string, of func(*balancer.Keeper) func(context.Context, *gophercloud.ServiceClient) error) {
+		t.Helper()
+		p := fakeProvider(t, f, withBalancer(t, octavia))
+		c := testkit.Value(p.balancer.Client(t.Context()))(t)
+		if err := of(p.balancer)(t.Context(), c); says == "" && err != nil || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {
+			t.Errorf("%s: %v", octavia, err)
 		}
 	}
+	provider := func(k *balancer.Keeper) func(context.Context, *gophercloud.ServiceClient) error {
+		return k.CheckProvider
+	}
+	zone := func(k *balancer.Keeper) func(context.Context, *gophercloud.ServiceClient) error { return k.CheckZone }
+	f.add("providers", thing{"name": "ovn"})
+	check("", "has only the provider ovn", provider)
+	f.add("providers", thing{"name": "octavia"})
+	f.add("providers", thing{"name": "amphora"})
+	check("", "", provider)
+	check("provider: amphora", "", provider)
+	check("provider: f5", "no provider f5; there are: amphora, octavia, ovn", provider)
+	check("", "", zone)
+	check("zone: az1", "", zone) // an older service, which has no zones
+	f.add("availabilityzones", thing{"name": "old", "enabled": false})
+	check("zone: old", "has no availability zones", zone)
+	f.add("availabilityzones", thing{"name": "az1", "enabled": true})
+	f.add("availabilityzones", thing{"name": "az2"})
+	check("zone: az2", "", zone)
+	check("zone: old", "no availability zone old; there are: az1, az2", zone)
 }
