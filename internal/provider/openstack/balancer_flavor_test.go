@@ -1,15 +1,11 @@
 package openstack
 
 import (
-	"context"
 	"strings"
 	"testing"
 
-	"github.com/gophercloud/gophercloud/v2"
-
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
-	"github.com/naupegos/naupegos/internal/provider/openstack/balancer"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -71,35 +67,31 @@ func TestBalancerOfOVN(t *testing.T) {
 	testkit.Fails(t, apply(t.Context(), fakeProvider(t, f, withBalancer(t, "provider: amphora"))), fail.Refused, "spec.endpoint.octavia.provider", "another cluster")
 }
 
-// TestProvidersOfTheCloud names those that there are.
+// TestProvidersOfTheCloud names the providers and zones that there are.
 func TestProvidersOfTheCloud(t *testing.T) {
 	useFake(t)
 	f := newFakeCloud()
-	check := func(octavia, says string, of func(*balancer.Keeper) func(context.Context, *gophercloud.ServiceClient) error) {
+	check := func(octavia, says string) {
 		t.Helper()
 		p := fakeProvider(t, f, withBalancer(t, octavia))
 		c := testkit.Value(p.balancer.Client(t.Context()))(t)
-		if err := of(p.balancer)(t.Context(), c); says == "" && err != nil || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {
+		if err := p.balancer.CheckPlace(t.Context(), c); says == "" && err != nil || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {
 			t.Errorf("%s: %v", octavia, err)
 		}
 	}
-	provider := func(k *balancer.Keeper) func(context.Context, *gophercloud.ServiceClient) error {
-		return k.CheckProvider
-	}
-	zone := func(k *balancer.Keeper) func(context.Context, *gophercloud.ServiceClient) error { return k.CheckZone }
 	f.add("providers", thing{"name": "ovn"})
-	check("", "has only the provider ovn", provider)
+	check("", "has only the provider ovn")
 	f.add("providers", thing{"name": "octavia"})
 	f.add("providers", thing{"name": "amphora"})
-	check("", "", provider)
-	check("provider: amphora", "", provider)
-	check("provider: f5", "no provider f5; there are: amphora, octavia, ovn", provider)
-	check("", "", zone)
-	check("zone: az1", "", zone) // an older service, which has no zones
+	check("", "")
+	check("provider: amphora", "")
+	check("provider: f5", "no provider f5; there are: amphora, octavia, ovn")
+	check("", "")
+	check("zone: az1", "") // an older service, which has no zones
 	f.add("availabilityzones", thing{"name": "old", "enabled": false})
-	check("zone: old", "has no availability zones", zone)
+	check("zone: old", "has no availability zones")
 	f.add("availabilityzones", thing{"name": "az1", "enabled": true})
 	f.add("availabilityzones", thing{"name": "az2"})
-	check("zone: az2", "", zone)
-	check("zone: old", "no availability zone old; there are: az1, az2", zone)
+	check("zone: az2", "")
+	check("zone: old", "no availability zone old; there are: az1, az2")
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestPlannedIsApplied applies random documents on random clouds: apply refuses nothing that plan accepts. make test-full takes 500 documents.
+// TestPlannedIsApplied applies random documents on random clouds: apply refuses nothing that plan accepts, and leaves nothing to do. make
+// test-full takes 500 documents.
 func TestPlannedIsApplied(t *testing.T) {
 	useFake(t)
 	seed, documents := testkit.Rand(t).Uint64(), 60
@@ -48,12 +49,33 @@ func TestPlannedIsApplied(t *testing.T) {
 		accepted++
 		if err := apply(t.Context(), provider()); err != nil {
 			t.Errorf("document %d: plan accepts it, and apply does not: %v\n%s", n, err, text)
+			continue
+		}
+		if err := settled(t, provider()); err != nil {
+			t.Errorf("document %d: after apply, %v\n%s", n, err, text)
 		}
 	}
 	t.Logf("%d accepted and applied, %d refused, %d invalid", accepted, refused, invalid)
 	if accepted < documents/10 || refused < documents/10 {
 		t.Errorf("of %d documents, %d were accepted and %d refused: the test shows little", documents, accepted, refused)
 	}
+}
+
+// settled returns an error if a plan would refuse what apply has made, or change it.
+func settled(t *testing.T, p *Provider) error {
+	t.Helper()
+	inv, err := p.Observe(t.Context())
+	if err != nil {
+		return err
+	}
+	steps, err := p.Steps(t.Context(), wanted(p.opts.Cluster), inv)
+	if err != nil {
+		return err
+	}
+	if len(steps) > 0 {
+		return fmt.Errorf("there is still to do: %s %v", steps[0].ID, steps[0].Details)
+	}
+	return p.Preflight(t.Context(), wanted(p.opts.Cluster))
 }
 
 func pick(r *rand.Rand, from ...string) string { return from[r.IntN(len(from))] }

@@ -44,9 +44,16 @@ func (k *Keeper) flavor(ctx context.Context, c *gophercloud.ServiceClient) (stri
 	return fit[0], nil
 }
 
-// CheckProvider refuses a provider that the cloud does not have. If the cloud does not list its providers, CheckProvider passes, and the cloud
-// refuses the load balancer itself.
-func (k *Keeper) CheckProvider(ctx context.Context, c *gophercloud.ServiceClient) error {
+// CheckPlace refuses a provider and an availability zone that the cloud does not have. If the cloud does not list them, CheckPlace passes, and the
+// cloud refuses the load balancer itself.
+func (k *Keeper) CheckPlace(ctx context.Context, c *gophercloud.ServiceClient) error {
+	if err := k.checkZone(ctx, c); err != nil {
+		return err
+	}
+	return k.checkProvider(ctx, c)
+}
+
+func (k *Keeper) checkProvider(ctx context.Context, c *gophercloud.ServiceClient) error {
 	want := k.opts.Octavia.Provider
 	all, err := cloud.Pages(ctx, providers.List(c, providers.ListOpts{}), providers.ExtractProviders)
 	if cloud.Untold(err) {
@@ -71,9 +78,8 @@ func (k *Keeper) CheckProvider(ctx context.Context, c *gophercloud.ServiceClient
 		At("spec.endpoint.octavia.provider")
 }
 
-// CheckZone refuses an availability zone that the cloud has no load balancers in. Clouds before OpenStack Ussuri (2020) have no such zones, and refuse the
-// load balancer itself.
-func (k *Keeper) CheckZone(ctx context.Context, c *gophercloud.ServiceClient) error {
+// checkZone asks for the zones of load balancers, which clouds have since OpenStack Ussuri (2020).
+func (k *Keeper) checkZone(ctx context.Context, c *gophercloud.ServiceClient) error {
 	want := k.opts.Octavia.Zone
 	if want == "" {
 		return nil
