@@ -145,7 +145,7 @@ func (c *Cluster) letAgentForget(s wanted.Slot) *plan.Step {
 		Reason:  "programs, units and files stay and keep running; the agent and its records are removed",
 		Details: []string{"programs become files of their own", "files that Naupegos replaced are restored beside the new ones, as NAME.before-naupegos"},
 	}
-	if s.IsControlPlane() && wanted.Relayed(c.Doc, c.Known()) || slices.Contains(c.ImageServers(), s.Name) {
+	if s.IsControlPlane() && wanted.Relayed(c.Known()) || slices.Contains(c.ImageServers(), s.Name) {
 		args = append(args, "--keep-agent")
 		step.Reason = "programs, units and files stay and keep running; the agent stays: the relay between gateways or the registry inside the cluster runs it"
 	}

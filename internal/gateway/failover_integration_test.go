@@ -5,6 +5,7 @@ package gateway
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -140,6 +141,17 @@ func (g *gatewayLab) soon(t *testing.T, timer time.Duration, what string, cond f
 func (g *gatewayLab) answers() bool {
 	_, err := g.ask(vip, 500*time.Millisecond+2*g.worst) // requests without a destination only time out
 	return err == nil
+}
+
+// reach opens a connection from the client and closes it.
+func (g *gatewayLab) reach(address string, limit time.Duration) error {
+	return g.in("client", func() error {
+		conn, err := net.DialTimeout("tcp", address, limit)
+		if err == nil {
+			err = conn.Close()
+		}
+		return err
+	})
 }
 
 // up reports which servers a gateway's HAProxy takes for healthy, by its own socket.
@@ -343,6 +355,7 @@ func (g *gatewayLab) cutOff(t *testing.T) {
 		}
 	}
 	before, pace := g.holder(), g.pace(t)
+	g.ownAddressesOnly()
 	cut("on")
 	defer cut("off")
 	lasts := 15 * time.Second
@@ -362,9 +375,12 @@ func (g *gatewayLab) cutOff(t *testing.T) {
 	for _, b := range g.backends {
 		b.ready.Store(false)
 	}
-	for start := time.Now(); time.Since(start) < lasts/3; time.Sleep(50 * time.Millisecond) {
+	for start := time.Now(); time.Since(start) < lasts; time.Sleep(50 * time.Millisecond) {
 		if h := g.holder(); h == "" {
 			t.Fatal("without an API server the VIP is nowhere, or twice")
+		}
+		if err := g.reach(vip, 3*time.Second+10*pace); err != nil {
+			t.Fatalf("without an API server the VIP is out of reach after %s: %v", time.Since(start), err)
 		}
 	}
 	for _, b := range g.backends {
@@ -377,6 +393,22 @@ func (g *gatewayLab) cutOff(t *testing.T) {
 	eventually(t, "without a relay both hold the VIP, as this test would see", func() bool { return g.holder() == "" })
 	cut("off")
 	eventually(t, "one gives way", func() bool { return g.holder() != "" && g.answers() })
+}
+
+// ownAddressesOnly makes the network drop packets with another machine's address, as the ports of OpenStack do, until the test ends.
+func (g *gatewayLab) ownAddressesOnly() {
+	rules := "add table bridge ports\nadd chain bridge ports forward { type filter hook forward priority 0; }\n"
+	for _, b := range g.p.Backends {
+		rules += fmt.Sprintf("add rule bridge ports forward iifname %q ip saddr != %s drop\n", b.Name, b.Address)
+	}
+	for _, n := range g.p.Nodes {
+		rules += fmt.Sprintf("add rule bridge ports forward iifname %q ip saddr != { %s, %s } drop\n", n.Name, n.Address, g.p.VIP)
+	}
+	nft := exec.Command("ip", "netns", "exec", g.prefix+"hub", "nft", "-f", "-")
+	nft.Stdin = strings.NewReader(rules)
+	if out, err := nft.CombinedOutput(); err != nil {
+		g.t.Fatalf("nft: %v: %s", err, out)
+	}
 }
 
 func (g *gatewayLab) gatewayDies(t *testing.T) {

@@ -58,9 +58,9 @@ func newLab(t *testing.T) *lab {
 	if os.Geteuid() != 0 {
 		t.Fatal("this test makes network namespaces: run it as root")
 	}
-	for _, tool := range []string{"ip", "haproxy", "keepalived"} {
+	for _, tool := range []string{"ip", "nft", "haproxy", "keepalived"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			t.Fatalf("%s is missing: apt-get install iproute2 haproxy keepalived", tool)
+			t.Fatalf("%s is missing: apt-get install iproute2 nftables haproxy keepalived", tool)
 		}
 	}
 	dir, err := os.MkdirTemp("/run", "naugw-")

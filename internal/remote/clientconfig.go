@@ -201,7 +201,7 @@ func (c *ClientConfig) run(q question, match string, flags ...string) (stdout, s
 	return out.String(), said.String(), nil
 }
 
-// expand replaces the tokens and variables of a path as ssh does. ssh -G expands ControlPath, but no IdentityFile.
+// expand replaces the tokens and variables of a path or of jump hosts as ssh does. ssh -G expands ControlPath, but no IdentityFile and no ProxyJump.
 func (c *ClientConfig) expand(name string, s Settings, v string) (string, error) {
 	if v = expandHome(v); !strings.ContainsAny(v, "%$") {
 		return v, nil
@@ -259,6 +259,9 @@ func (c *ClientConfig) parse(name string, set printed) (s Settings, err error) {
 	s.Port, _ = strconv.Atoi(set.one("port")) // ssh has checked it
 	jump := set["proxyjump"]
 	if v := set.one("proxyjump"); v != "" {
+		if v, err = c.expand(name, s, v); err != nil {
+			return s, err
+		}
 		s.Jump = strings.Split(v, ",")
 	}
 	s.NoJump = len(jump) == 0 && len(set["proxycommand"]) == 0
@@ -348,6 +351,9 @@ func DefaultKeyFiles() (all []string) {
 	return all
 }
 
+// shellCharacters are in no name that ssh accepts for a jump host or its user.
+const shellCharacters = " \t\"'`$;&<>|(){}"
+
 // JumpHost takes [ssh://][USER@]HOST[:PORT] apart; 0 stands for no port.
 func JumpHost(text string) (user, host string, port int, err error) {
 	rest := strings.TrimSuffix(strings.TrimPrefix(text, "ssh://"), "/")
@@ -361,7 +367,7 @@ func JumpHost(text string) (user, host string, port int, err error) {
 			return "", "", 0, fmt.Errorf("%q has no port after its colon", text)
 		}
 	}
-	if host = strings.Trim(host, "[]"); host == "" {
+	if host = strings.Trim(host, "[]"); host == "" || strings.ContainsAny(user+host, shellCharacters) || strings.Contains(host, `\`) {
 		return "", "", 0, fmt.Errorf("%q names no host", text)
 	}
 	return user, host, port, nil

@@ -29,6 +29,7 @@ func TestClientConfig(t *testing.T) {
 	key, spaced, byUser := write("key", "x"), write("my key", "x"), write("ubuntu_key", "x")
 	cert, stub := write("key-by-ca", "x"), write("stub.pub", "x")
 	t.Setenv("NAUPEGOS_TEST_KEYS", dir)
+	t.Setenv("NAUPEGOS_TEST_JUMP", "second")
 	write("conf.d/prod", "Host db\n  HostName 198.51.100.9\n")
 	path := write("config", "# mine\r\nInclude "+dir+"/conf.d/*\n"+`
 Host cp1	cp2
@@ -65,6 +66,10 @@ Host odd
   ProxyCommand nc %h %p
 Host direct
   ProxyJump none
+Host jumptokens
+  User core
+  HostName 10.0.9.9
+  ProxyJump %r@jump-%h:2201,ops@${NAUPEGOS_TEST_JUMP}
 Host *.example.net !x.example.net
   Port 2201
 Match exec "test %n = executed"
@@ -98,6 +103,7 @@ Host *
 		{"several", Settings{KeyFile: key, MoreKeys: []string{byUser}}},
 		{"stub", Settings{KeyFile: stub, Agent: "none"}},
 		{"direct", Settings{NoJump: true}},
+		{"jumptokens", Settings{HostName: "10.0.9.9", User: "core", Jump: []string{"core@jump-10.0.9.9:2201", "ops@second"}}},
 		{"a.example.net", Settings{Port: 2201}},
 		{"x.example.net", Settings{}},
 		{"executed", Settings{User: "byexec"}},
@@ -236,6 +242,7 @@ func TestJumpHost(t *testing.T) {
 		"bastion": {host: "bastion"}, "me@bastion": {user: "me", host: "bastion"}, "me@bastion:2222": {user: "me", host: "bastion", port: 2222},
 		"me@corp@bastion": {user: "me@corp", host: "bastion"}, "ssh://me@bastion:2222": {user: "me", host: "bastion", port: 2222},
 		"[fd00::1]:2222": {host: "fd00::1", port: 2222}, "fd00::1": {host: "fd00::1"}, "bastion:ssh": {fails: true}, "me@": {fails: true}, "bastion:0": {fails: true},
+		`CORP\me@bastion`: {user: `CORP\me`, host: "bastion"}, "fe80::1%eth0": {host: "fe80::1%eth0"}, "me@$JUMP": {fails: true}, `b\ c`: {fails: true}, "$(id)@b": {fails: true},
 	} {
 		user, host, port, err := JumpHost(text)
 		if (err != nil) != want.fails || err == nil && (user != want.user || host != want.host || port != want.port) {

@@ -48,6 +48,10 @@ func ParseKey(private []byte) (ssh.Signer, error) {
 	case bytes.HasPrefix(text, []byte("PuTTY-User-Key-File-")):
 		return nil, fail.New(fail.Invalid, "the SSH key is in PuTTY's form").Do("write it in OpenSSH's form: puttygen FILE -O private-openssh -o NEW")
 	}
+	if block, _ := pem.Decode(private); block != nil && (bytes.Contains(block.Bytes, []byte(ssh.KeyAlgoSKED25519)) || bytes.Contains(block.Bytes, []byte(ssh.KeyAlgoSKECDSA256))) {
+		return nil, fail.New(fail.Invalid, "the SSH key is on a security key (FIDO), which only ssh and its agent use").
+			Do("plug it in, add it to the SSH agent (ssh-add FILE), and set sshAgent; each login may want a touch")
+	}
 	return nil, fail.Wrap(fail.Invalid, err, "read the SSH private key").Do("give a private key in OpenSSH or PEM form")
 }
 

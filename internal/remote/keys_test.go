@@ -1,10 +1,13 @@
 package remote
 
 import (
+	"encoding/pem"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"golang.org/x/crypto/ssh"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/testkit"
@@ -21,6 +24,16 @@ func TestOtherKeyForms(t *testing.T) {
 	for _, text := range []string{"PuTTY-User-Key-File-3: ssh-ed25519\nEncryption: none\n", "\nPuTTY-User-Key-File-2: ssh-rsa\n"} {
 		_, err = ParseKey([]byte(text))
 		testkit.Fails(t, err, fail.Invalid, "PuTTY", "puttygen")
+	}
+	for _, kind := range []string{ssh.KeyAlgoSKED25519, ssh.KeyAlgoSKECDSA256} { // as ssh-keygen -t ed25519-sk writes it: the private part is a handle
+		rest := struct {
+			Cipher, KDF, Options string
+			Keys                 uint32
+			Public, Private      []byte
+		}{"none", "none", "", 1, ssh.Marshal(struct{ Kind, Key, Application string }{kind, "x", "ssh:"}), make([]byte, 64)}
+		block := append([]byte("openssh-key-v1\x00"), ssh.Marshal(rest)...)
+		_, err = ParseKey(pem.EncodeToMemory(&pem.Block{Type: "OPENSSH PRIVATE KEY", Bytes: block}))
+		testkit.Fails(t, err, fail.Invalid, "security key", "ssh-add")
 	}
 	_, err = ParseKey([]byte("-----BEGIN NOTHING-----\n"))
 	testkit.Fails(t, err, fail.Invalid, "OpenSSH or PEM form")

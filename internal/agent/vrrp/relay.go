@@ -8,11 +8,10 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"syscall"
+	"time"
 
 	"golang.org/x/net/ipv4"
 	"golang.org/x/net/ipv6"
-	"golang.org/x/sys/unix"
 
 	"github.com/naupegos/naupegos/internal/fail"
 )
@@ -23,49 +22,96 @@ const (
 	hops     = 255
 )
 
+// maxPriority is the highest priority of a gateway that may give the address up.
+const maxPriority = 254
+
 // maxAdvert is larger than an advert with its 255 addresses of IPv6.
 const maxAdvert = 8 + 255*16
 
-// Relay passes each advert that a gateway sends to this machine to all other gateways, from the sender's address, until ctx ends. A gateway that
-// hears another through a relay does not take the virtual address, which it would if an advert could only come straight from the holder.
-// A relay keeps no state and asks no API. Packets of other senders, and packets that a router forwarded, go nowhere.
+// heard is how long an advert proves that its sender holds the virtual address: two of the intervals of gateways (half a second) and some delay, and
+// less than the 1.6 seconds after which a gateway that hears no other one takes the address.
+const heard = 1250 * time.Millisecond
+
+// Relay passes each advert that a gateway sends to this machine on to the other gateways, until ctx ends. A gateway that hears another one through a
+// relay does not take the virtual address, which it would if an advert could only come straight from the holder. A relay sends from its own address,
+// so networks that drop forged ones, such as OpenStack's, let it through. It asks no API. Packets of other senders, and packets that a router
+// forwarded, go nowhere.
 func Relay(ctx context.Context, gateways []netip.Addr) error {
 	if len(gateways) < 2 {
 		return fail.New(fail.Invalid, "relay adverts between %d gateways", len(gateways)).Do("name two or more addresses")
 	}
-	r := &relay{out: map[netip.Addr]net.PacketConn{}}
-	defer r.close()
 	for _, g := range gateways {
 		if g.Is4() != gateways[0].Is4() {
 			return fail.New(fail.Invalid, "relay adverts between %s and %s", gateways[0], g).Do("name addresses of one family")
 		}
-		conn, err := sender(ctx, g)
-		if err != nil {
-			return fail.Wrap(fail.Refused, err, "send as gateway %s", g).Do("run it with CAP_NET_RAW and CAP_NET_ADMIN")
-		}
-		r.out[g] = conn
 	}
-	in, err := net.ListenPacket(network(gateways[0]), "")
+	conn, err := net.ListenPacket(network(gateways[0]), "")
 	if err != nil {
 		return fail.Wrap(fail.Refused, err, "receive adverts").Do("run it with CAP_NET_RAW")
 	}
-	defer context.AfterFunc(ctx, func() { _ = in.Close() })()
-	err = r.receive(in, gateways[0].Is4())
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	link, err := open(conn, gateways[0].Is4())
+	if err == nil {
+		err = (&relay{gateways: gateways, holds: map[netip.Addr]claim{}}).run(link)
+	}
 	if ctx.Err() != nil {
 		return nil
 	}
 	return fail.Wrap(fail.Unreachable, err, "receive adverts")
 }
 
-// relay has a socket for each gateway, bound to the gateway's address.
-type relay struct {
-	out map[netip.Addr]net.PacketConn
+// claim is the last advert of a gateway.
+type claim struct {
+	at       time.Time
+	priority byte
 }
 
-func (r *relay) close() {
-	for _, c := range r.out {
-		_ = c.Close()
+// relay decides where adverts go.
+type relay struct {
+	gateways []netip.Addr
+	holds    map[netip.Addr]claim
+}
+
+// run passes adverts on until the socket closes. A gateway that a packet does not reach gets the next one.
+func (r *relay) run(l link) error {
+	buf := make([]byte, maxAdvert)
+	for {
+		n, ttl, from, to, err := l.read(buf)
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(r.gateways, from) || ttl != hops || n < 8 {
+			continue
+		}
+		for peer, priority := range r.pass(time.Now(), from, buf[2]) {
+			packet := slices.Clone(buf[:n])
+			readdress(packet, priority, from, to, peer)
+			_ = l.write(packet, to, peer)
+		}
 	}
+}
+
+// pass returns the gateways that an advert goes to, and with which priority. While two gateways send adverts, both hold the address, and one must give
+// it up: keepalived's rule (the higher priority, then the higher address) would compare the relay's address here, so the relay applies it. It sends the
+// winner's advert alone, with a priority above the loser's.
+func (r *relay) pass(now time.Time, from netip.Addr, priority byte) map[netip.Addr]byte {
+	if r.holds[from] = (claim{now, priority}); priority == 0 { // the sender stops
+		delete(r.holds, from)
+	}
+	out := map[netip.Addr]byte{}
+	for _, g := range r.gateways {
+		other, both := r.holds[g]
+		both = both && now.Sub(other.at) < heard && priority > 0
+		switch {
+		case g == from || both && (priority < other.priority || priority == other.priority && from.Less(g)):
+		case both && priority < maxPriority:
+			out[g] = priority + 1
+		default:
+			out[g] = priority
+		}
+	}
+	return out
 }
 
 func network(a netip.Addr) string {
@@ -75,74 +121,44 @@ func network(a netip.Addr) string {
 	return "ip6:112"
 }
 
-// sender returns a socket that sends from an address which this machine does not have.
-func sender(ctx context.Context, from netip.Addr) (net.PacketConn, error) {
-	level, transparent, limit := unix.IPPROTO_IP, unix.IP_TRANSPARENT, unix.IP_TTL
-	if from.Is6() {
-		level, transparent, limit = unix.IPPROTO_IPV6, unix.IPV6_TRANSPARENT, unix.IPV6_UNICAST_HOPS
-	}
-	lc := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
-		var set error
-		err := raw.Control(func(fd uintptr) {
-			set = errors.Join(unix.SetsockoptInt(int(fd), level, transparent, 1), unix.SetsockoptInt(int(fd), level, limit, hops))
-		})
-		return errors.Join(err, set)
-	}}
-	return lc.ListenPacket(ctx, network(from), from.String())
+// link reads and writes packets without their IP headers. An answer leaves from the address at which the advert arrived, which is the one that
+// gateways take adverts from.
+type link struct {
+	read  func(buf []byte) (n, ttl int, from, to netip.Addr, err error)
+	write func(packet []byte, from, to netip.Addr) error
 }
 
-// receive passes adverts on until the socket closes. A gateway that a packet does not reach gets the next one.
-func (r *relay) receive(in net.PacketConn, v4 bool) error {
-	read, err := reader(in, v4)
-	if err != nil {
-		return err
-	}
-	buf := make([]byte, maxAdvert)
-	for {
-		n, ttl, from, to, err := read(buf)
-		if err != nil {
-			return err
-		}
-		if r.out[from] == nil || ttl != hops || n < 8 {
-			continue
-		}
-		for _, peer := range r.peers(from) {
-			packet := slices.Clone(buf[:n])
-			readdress(packet, from, to, peer)
-			_, _ = r.out[from].WriteTo(packet, &net.IPAddr{IP: peer.AsSlice()})
-		}
-	}
-}
-
-func (r *relay) peers(of netip.Addr) (out []netip.Addr) {
-	for a := range r.out {
-		if a != of {
-			out = append(out, a)
-		}
-	}
-	return out
-}
-
-// reader returns a function that reads one packet without its IP header.
-func reader(in net.PacketConn, v4 bool) (func([]byte) (n, ttl int, from, to netip.Addr, err error), error) {
+func open(conn net.PacketConn, v4 bool) (link, error) {
 	if v4 {
-		c := ipv4.NewPacketConn(in)
-		return func(buf []byte) (n, ttl int, from, to netip.Addr, err error) {
+		c := ipv4.NewPacketConn(conn)
+		return link{
+			func(buf []byte) (n, ttl int, from, to netip.Addr, err error) {
+				n, cm, src, err := c.ReadFrom(buf)
+				if err == nil && cm != nil {
+					ttl, to = cm.TTL, addr(cm.Dst)
+				}
+				return n, ttl, source(src), to, err
+			},
+			func(packet []byte, from, to netip.Addr) error {
+				_, err := c.WriteTo(packet, &ipv4.ControlMessage{Src: from.AsSlice()}, &net.IPAddr{IP: to.AsSlice()})
+				return err
+			},
+		}, errors.Join(c.SetControlMessage(ipv4.FlagTTL|ipv4.FlagDst, true), c.SetTTL(hops))
+	}
+	c := ipv6.NewPacketConn(conn)
+	return link{
+		func(buf []byte) (n, ttl int, from, to netip.Addr, err error) {
 			n, cm, src, err := c.ReadFrom(buf)
 			if err == nil && cm != nil {
-				ttl, to = cm.TTL, addr(cm.Dst)
+				ttl, to = cm.HopLimit, addr(cm.Dst)
 			}
 			return n, ttl, source(src), to, err
-		}, c.SetControlMessage(ipv4.FlagTTL|ipv4.FlagDst, true)
-	}
-	c := ipv6.NewPacketConn(in)
-	return func(buf []byte) (n, ttl int, from, to netip.Addr, err error) {
-		n, cm, src, err := c.ReadFrom(buf)
-		if err == nil && cm != nil {
-			ttl, to = cm.HopLimit, addr(cm.Dst)
-		}
-		return n, ttl, source(src), to, err
-	}, c.SetControlMessage(ipv6.FlagHopLimit|ipv6.FlagDst, true)
+		},
+		func(packet []byte, from, to netip.Addr) error {
+			_, err := c.WriteTo(packet, &ipv6.ControlMessage{Src: from.AsSlice()}, &net.IPAddr{IP: to.AsSlice()})
+			return err
+		},
+	}, errors.Join(c.SetControlMessage(ipv6.FlagHopLimit|ipv6.FlagDst, true), c.SetHopLimit(hops))
 }
 
 func addr(ip net.IP) netip.Addr {
@@ -157,20 +173,32 @@ func source(a net.Addr) netip.Addr {
 	return netip.Addr{}
 }
 
-// readdress makes an advert's checksum that of a packet to another address, if the sender summed the pseudo-header (RFC 5798, section 5.2.8), which
-// version 2 does not have.
-func readdress(packet []byte, from, old, to netip.Addr) {
-	if checksum(packet, from, old) != 0 {
+// readdress changes an advert's priority, and makes its checksum that of a packet from the relay (to) to a peer. A sender need not have summed the
+// pseudo-header (RFC 5798, section 5.2.8): version 2 has none. A packet whose checksum is wrong stays wrong.
+func readdress(packet []byte, priority byte, from, to, peer netip.Addr) {
+	var sums func(from, to netip.Addr) uint16
+	switch {
+	case checksum(packet, pseudo(packet, from, to)) == 0:
+		sums = func(from, to netip.Addr) uint16 { return checksum(packet, pseudo(packet, from, to)) }
+	case checksum(packet, nil) == 0:
+		sums = func(_, _ netip.Addr) uint16 { return checksum(packet, nil) }
+	default:
 		return
 	}
+	packet[2] = priority
 	binary.BigEndian.PutUint16(packet[6:], 0)
-	binary.BigEndian.PutUint16(packet[6:], checksum(packet, from, to))
+	binary.BigEndian.PutUint16(packet[6:], sums(to, peer))
+}
+
+// pseudo is what the pseudo-header of a packet contributes to its checksum.
+func pseudo(packet []byte, from, to netip.Addr) []byte {
+	return slices.Concat(from.AsSlice(), to.AsSlice(), []byte{0, protocol, byte(len(packet) >> 8), byte(len(packet))}) //nolint:gosec // at most maxAdvert
 }
 
 // checksum is the Internet checksum (RFC 1071) of a packet with its pseudo-header; 0 of a packet whose checksum is right.
-func checksum(packet []byte, from, to netip.Addr) uint16 {
-	sum := uint32(protocol) + uint32(len(packet))
-	for _, part := range [][]byte{from.AsSlice(), to.AsSlice(), packet} {
+func checksum(packet, pseudo []byte) uint16 {
+	sum := uint32(0)
+	for _, part := range [][]byte{pseudo, packet} {
 		for len(part) > 1 {
 			sum += uint32(binary.BigEndian.Uint16(part))
 			part = part[2:]

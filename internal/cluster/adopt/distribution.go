@@ -24,6 +24,8 @@ var distributions = []distribution{
 	{name: "k0s", version: "+k0s", label: "k0sproject.io/", files: "/var/lib/k0s"},
 	{name: "Talos Linux", image: "Talos"},
 	{name: "OpenShift", label: "node.openshift.io/", files: "/etc/machine-config-daemon"},
+	{name: "kOps", label: "kops.k8s.io/", files: "/opt/kops"},
+	{name: "Gardener", label: "worker.gardener.cloud/", files: "/var/lib/gardener-node-agent"},
 	{name: "Amazon EKS", version: "-eks-", label: "eks.amazonaws.com/"},
 	{name: "Google Kubernetes Engine", version: "-gke.", label: "cloud.google.com/gke-"},
 	{name: "Azure Kubernetes Service", label: "kubernetes.azure.com/"},

@@ -184,6 +184,8 @@ func TestDistributions(t *testing.T) {
 		"K3s":      {version("v1.37.2+k3s1"), "it runs K3s", "kube-a, kube-b, kube-c", ""},
 		"one K3s":  {func(f *Found) { f.Survey.Nodes[1].Version = "v1.37.2+k3s1" }, "it runs K3s", "take these nodes out", ""},
 		"MicroK8s": {label("microk8s.io/cluster"), "it runs MicroK8s", "", ""},
+		"kOps":     {label("kops.k8s.io/instancegroup"), "it runs kOps", notKubeadm, ""},
+		"Gardener": {label("worker.gardener.cloud/pool"), "it runs Gardener", notKubeadm, ""},
 		"k0s":      {version("v1.37.2+k0s"), "it runs k0s", "", ""},
 		"Talos": {func(f *Found) {
 			f.Survey.Nodes[0].Image, f.Survey.Nodes[1].Image, f.Survey.Nodes[2].Image = "Talos (v1.11)", "Talos (v1.11)", "Talos (v1.11)"

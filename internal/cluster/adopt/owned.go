@@ -68,12 +68,32 @@ func (d *drafting) leftOut(n kube.SurveyedNode) {
 	for _, t := range n.Taints {
 		add(t.Key, "taints")
 	}
+	d.machineOwned(n, machines)
 	for _, o := range slices.Sorted(maps.Keys(by)) {
 		do := "the document leaves them out"
 		if machines[o] {
-			do += "; before the first apply, take the machine out of " + o + ", which could delete or replace it"
+			do += "; " + takeOut(o)
 		}
 		slices.Sort(by[o])
 		d.add(Stays, n.Name, "labels and taints that "+o+" puts on the node: "+strings.Join(slices.Compact(by[o]), ", "), do)
+	}
+}
+
+func takeOut(owner string) string {
+	return "before the first apply, take the machine out of " + owner + ", which could delete or replace it"
+}
+
+// machineOwned reports the program that makes a node's machine, if only the node's annotations show it, as Cluster API's do. known are the programs that its
+// labels show.
+func (d *drafting) machineOwned(n kube.SurveyedNode, known map[string]bool) {
+	by := map[string][]string{}
+	for key := range n.Annotations {
+		if o := ownerOf(key, "annotations"); slices.Contains(machineOwners, o) && !known[o] {
+			by[o] = append(by[o], key)
+		}
+	}
+	for _, o := range slices.Sorted(maps.Keys(by)) {
+		slices.Sort(by[o])
+		d.add(Stays, n.Name, o+" makes and deletes the machine, by the node's annotations "+strings.Join(by[o], ", "), takeOut(o))
 	}
 }

@@ -378,6 +378,32 @@ func TestOwnedKeys(t *testing.T) {
 	}
 }
 
+// TestMachineOwners: programs that make machines and delete them are named once each, whether labels or only annotations show them.
+func TestMachineOwners(t *testing.T) {
+	f := bare(t)
+	for i := range f.Survey.Nodes { // as Cluster API does: it puts no label of its own on nodes
+		f.Survey.Nodes[i].Annotations = map[string]string{
+			"cluster.x-k8s.io/cluster-name": "prod", "cluster.x-k8s.io/machine": "prod-abc", "cluster.x-k8s.io/owner-kind": "KubeadmControlPlane", "node.alpha.kubernetes.io/ttl": "0",
+		}
+	}
+	f.Survey.Nodes[1].Labels["karpenter.sh/nodepool"] = "default"
+	f.Survey.Nodes[1].Annotations["karpenter.sh/nodepool-hash"] = "1"
+	f.Survey.Nodes[1].Annotations["cilium.io/ipv4"] = "10.0.0.1" // which deletes no machine
+	var said []string
+	for _, g := range testkit.Value(New(options(), f))(t).Of(Stays) {
+		if strings.Contains(g.Do, "which could delete or replace it") {
+			said = append(said, g.Where+": "+g.What)
+		}
+	}
+	want := []string{
+		"kube-a, kube-b, kube-c: Cluster API makes and deletes the machine, by the node's annotations cluster.x-k8s.io/cluster-name, cluster.x-k8s.io/machine, cluster.x-k8s.io/owner-kind",
+		"kube-b: labels and taints that Karpenter puts on the node: karpenter.sh/nodepool",
+	}
+	if slices.Sort(said); !slices.Equal(said, want) {
+		t.Errorf("said is %q", said)
+	}
+}
+
 // TestWishes: the document has the owner's labels and taints, even if a vendor's program uses the same domain.
 func TestWishes(t *testing.T) {
 	f := bare(t)

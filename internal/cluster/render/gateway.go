@@ -31,7 +31,7 @@ func (c *Renderer) RenderGateway(ctx context.Context, s wanted.Slot, f machine.F
 	}
 	p := gateway.Params{
 		ClusterName: c.Name(), ClusterID: c.Record.ID, VIP: vip, Port: c.Doc.Spec.Endpoint.Port, Interface: f.Interface,
-		CACert: ca, Relayed: wanted.Relayed(c.Doc, c.Known()),
+		CACert: ca, Relayed: wanted.Relayed(c.Known()),
 	}
 	if p.Fronts, err = c.IngressFronts(ctx); err != nil {
 		return machine.Config{}, err

@@ -167,7 +167,7 @@ func (c *Renderer) base(ctx context.Context, s wanted.Slot) (machine.Config, err
 	var gateways []string
 	for _, m := range machines {
 		hosts.WriteString(m.Address + " " + m.Name + "\n")
-		if m.Role == provider.Gateway && s.IsControlPlane() && wanted.Relayed(c.Doc, c.Known()) {
+		if m.Role == provider.Gateway && s.IsControlPlane() && wanted.Relayed(c.Known()) {
 			gateways = append(gateways, m.Address)
 		}
 	}

@@ -40,16 +40,15 @@ func Names(slots []Slot) []string {
 	return names
 }
 
-// Relayed reports whether control-plane machines relay the gateways' adverts: there are several gateways, and not on OpenStack, whose ports drop
-// packets with another machine's address.
-func Relayed(doc *v1alpha1.Cluster, slots []Slot) bool {
+// Relayed reports whether control-plane machines relay the gateways' adverts: there are several gateways.
+func Relayed(slots []Slot) bool {
 	gateways := 0
 	for _, s := range slots {
 		if s.Role == provider.Gateway {
 			gateways++
 		}
 	}
-	return gateways > 1 && doc.Spec.Provider.OpenStack == nil
+	return gateways > 1
 }
 
 // Assign returns the wanted machines and the existing ones to remove. Existing machines are kept, lowest index first (as numbers: 9 comes before

@@ -34,6 +34,10 @@ func (f *fakeCloud) octavia(w http.ResponseWriter, r *http.Request, path []strin
 			return
 		}
 		refuse(w, 404, "not found")
+	case r.Method == http.MethodGet && kind == "availabilityzones" && len(f.kinds[kind]) == 0:
+		refuse(w, 404, "Not Found")
+	case r.Method == http.MethodGet && kind == "availabilityzones":
+		answer(w, 200, thing{"availability_zones": f.kinds[kind]})
 	case r.Method == http.MethodGet:
 		answer(w, 200, thing{kind: f.listOctavia(kind, r.URL.Query())})
 	case kind == "loadbalancers" && r.Method == http.MethodPost:

@@ -67,20 +67,31 @@ func TestBalancerOfOVN(t *testing.T) {
 	testkit.Fails(t, apply(t.Context(), fakeProvider(t, f, withBalancer(t, "provider: amphora"))), fail.Refused, "spec.endpoint.octavia.provider", "another cluster")
 }
 
-// TestProvidersOfTheCloud names those that there are.
+// TestProvidersOfTheCloud names the providers and zones that there are.
 func TestProvidersOfTheCloud(t *testing.T) {
 	useFake(t)
 	f := newFakeCloud()
-	f.add("providers", thing{"name": "octavia"})
-	f.add("providers", thing{"name": "amphora"})
-	for want, says := range map[string]string{"": "", "amphora": "", "ovn": "no provider ovn; there are: amphora, octavia"} {
-		p := fakeProvider(t, f, withBalancer(t, "provider: '"+want+"'"))
-		c, err := p.balancer.Client(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := p.balancer.CheckProvider(t.Context(), c); says == "" && err != nil || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {
-			t.Errorf("%q: %v", want, err)
+	check := func(octavia, says string) {
+		t.Helper()
+		p := fakeProvider(t, f, withBalancer(t, octavia))
+		c := testkit.Value(p.balancer.Client(t.Context()))(t)
+		if err := p.balancer.CheckPlace(t.Context(), c); says == "" && err != nil || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {
+			t.Errorf("%s: %v", octavia, err)
 		}
 	}
+	f.add("providers", thing{"name": "ovn"})
+	check("", "has only the provider ovn")
+	f.add("providers", thing{"name": "octavia"})
+	f.add("providers", thing{"name": "amphora"})
+	check("", "")
+	check("provider: amphora", "")
+	check("provider: f5", "no provider f5; there are: amphora, octavia, ovn")
+	check("", "")
+	check("zone: az1", "") // an older service, which has no zones
+	f.add("availabilityzones", thing{"name": "old", "enabled": false})
+	check("zone: old", "has no availability zones")
+	f.add("availabilityzones", thing{"name": "az1", "enabled": true})
+	f.add("availabilityzones", thing{"name": "az2"})
+	check("zone: az2", "")
+	check("zone: old", "no availability zone old; there are: az1, az2")
 }

@@ -60,6 +60,12 @@ func (f *fakeCloud) refuses(path []string, body thing) (status int, text string)
 		}
 	case "floatingips":
 		return f.unreachable(ask)
+	case "loadbalancers":
+		for _, named := range []struct{ field, kind, by string }{{"flavor_id", "flavors", "id"}, {"provider", "providers", "name"}, {"availability_zone", "availabilityzones", "name"}} {
+			if v := ask.str(named.field); v != "" && !slices.ContainsFunc(f.kinds[named.kind], func(t thing) bool { return t.str(named.by) == v && t["enabled"] != false }) {
+				return 400, fmt.Sprintf("Validation failure: %s %s not found.", named.field, v)
+			}
+		}
 	}
 	return 0, ""
 }

@@ -129,7 +129,7 @@ func (f preflight) versions(ctx context.Context) error {
 		if err := f.found.refusal(aboutFlavors, f.balancer.CheckFlavor(ctx, c)); err != nil {
 			return err
 		}
-		if err := f.found.refusal(aboutAPIs, f.balancer.CheckProvider(ctx, c)); err != nil {
+		if err := f.found.refusal(aboutAPIs, f.balancer.CheckPlace(ctx, c)); err != nil {
 			return err
 		}
 	}

@@ -13,7 +13,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestPlannedIsApplied applies random documents on random clouds: apply refuses nothing that plan accepts. make test-full takes 500 documents.
+// TestPlannedIsApplied applies random documents on random clouds: apply refuses nothing that plan accepts, and leaves nothing to do. make
+// test-full takes 500 documents.
 func TestPlannedIsApplied(t *testing.T) {
 	useFake(t)
 	seed, documents := testkit.Rand(t).Uint64(), 60
@@ -48,12 +49,33 @@ func TestPlannedIsApplied(t *testing.T) {
 		accepted++
 		if err := apply(t.Context(), provider()); err != nil {
 			t.Errorf("document %d: plan accepts it, and apply does not: %v\n%s", n, err, text)
+			continue
+		}
+		if err := settled(t, provider()); err != nil {
+			t.Errorf("document %d: after apply, %v\n%s", n, err, text)
 		}
 	}
 	t.Logf("%d accepted and applied, %d refused, %d invalid", accepted, refused, invalid)
 	if accepted < documents/10 || refused < documents/10 {
 		t.Errorf("of %d documents, %d were accepted and %d refused: the test shows little", documents, accepted, refused)
 	}
+}
+
+// settled returns an error if a plan would refuse what apply has made, or change it.
+func settled(t *testing.T, p *Provider) error {
+	t.Helper()
+	inv, err := p.Observe(t.Context())
+	if err != nil {
+		return err
+	}
+	steps, err := p.Steps(t.Context(), wanted(p.opts.Cluster), inv)
+	if err != nil {
+		return err
+	}
+	if len(steps) > 0 {
+		return fmt.Errorf("there is still to do: %s %v", steps[0].ID, steps[0].Details)
+	}
+	return p.Preflight(t.Context(), wanted(p.opts.Cluster))
 }
 
 func pick(r *rand.Rand, from ...string) string { return from[r.IntN(len(from))] }
@@ -73,25 +95,62 @@ const (
 	lanID       = "5f1b0c6e-4a1f-4f0e-9c1a-2d3e4f5a6b7c"
 )
 
-func randomSpec(r *rand.Rand) string {
-	machine := func() string {
-		out := "flavor: " + mostly(r, pick(r, `"2"`, `"7"`, hiddenSize), "m1.small", "huge", "m2.small")
-		out += ", image: " + (mostly(r, pick(r, "debian-12", sharedImage, strings.ToUpper(sharedImage), "twice"), "new", "Ubuntu", oldImage))
-		out += ", rootVolumeGiB: " + mostly(r, pick(r, "0", "10", "20"), "1", "5")
-		out += mostly(r, pick(r, "", ", rootVolumeType: fast", ", rootVolumeType: t1"), ", rootVolumeType: none")
-		out += mostly(r, pick(r, "", ", zones: [nova]", `, zones: [nova, "AZ 1"]`), ", zones: [gone]")
-		return out + pick(r, "", "", ", configDrive: true", ", antiAffinity: hard")
+// randomShape returns the fields of a group's machines.
+func randomShape(r *rand.Rand) string {
+	out := "flavor: " + mostly(r, pick(r, `"2"`, `"7"`, hiddenSize), "m1.small", "huge", "m2.small")
+	out += ", image: " + (mostly(r, pick(r, "debian-12", sharedImage, strings.ToUpper(sharedImage), "twice"), "new", "Ubuntu", oldImage))
+	if volume := mostly(r, pick(r, "0", "10", "20"), "1", "5"); volume == "0" {
+		out += ", rootVolumeGiB: 0"
+	} else {
+		out += ", rootVolumeGiB: " + volume + mostly(r, pick(r, "", ", rootVolumeType: fast", ", rootVolumeType: t1"), ", rootVolumeType: none")
 	}
+	out += mostly(r, pick(r, "", ", zones: [nova]", `, zones: [nova, "AZ 1"]`), ", zones: [gone]")
+	out += pick(r, "", "", ", configDrive: true", ", configDrive: false") + pick(r, "", "", ", antiAffinity: hard", ", antiAffinity: soft", ", antiAffinity: none")
+	return out + mostly(r, "", ", userData: ignition")
+}
+
+// randomEndpoint returns the fields of an endpoint of any kind.
+func randomEndpoint(r *rand.Rand) string {
+	front := mostly(r, "", ", floatingIP: 198.51.100.251", ", floatingIP: 198.51.100.252", ", floatingIP: 198.51.100.253", ", port: 443", ", dnsName: api.example.org")
+	switch r.IntN(5) {
+	case 0, 1:
+		fields := []string{"monitor: " + pick(r, "tls", "tcp")}
+		kind := []string{"provider: ovn"}
+		if r.IntN(3) > 0 { // which has neither flavors nor zones
+			kind = []string{
+				mostly(r, pick(r, "", "flavor: pair"), "flavor: triple"), mostly(r, pick(r, "", "zone: az1"), "zone: az2", "zone: off"),
+				mostly(r, pick(r, "", "provider: amphora"), "provider: f5"),
+			}
+		}
+		for _, f := range append(kind, pick(r, "", "", "internal: true"), pick(r, "", "ingress: {}", "ingress: {httpNodePort: 30100}"), pick(r, "", "allowedCIDRs: [203.0.113.0/24]")) {
+			if f != "" {
+				fields = append(fields, f)
+			}
+		}
+		return "kind: octavia, octavia: {" + strings.Join(fields, ", ") + "}" + front
+	case 2:
+		own := pick(r, "", "", ", machine: {"+randomShape(r)+"}")
+		return "kind: gateways, gateways: {replicas: " + pick(r, "1", "2", "3") + pick(r, "", ", ingress: {}") + own + "}" + front
+	}
+	return "kind: direct"
+}
+
+func randomSpec(r *rand.Rand) string {
 	network := mostly(r, pick(r, "cidr: 10.77.0.0/24", "existing: lan", "existing: "+lanID, "existing: lan, subnet: sub4", "cidr: 10.77.0.0/24, router: theirs"),
-		"existing: none", "existing: lan, subnet: sub6", "cidr: 10.77.0.0/24, router: none")
-	endpoint := pick(r, "kind: direct", "kind: direct", "kind: octavia", "kind: octavia, octavia: {internal: true}", "kind: gateways")
+		"existing: none", "existing: lan, subnet: sub6", "cidr: 10.77.0.0/24, router: none", "cidr: 10.77.0.0/24, dnsServers: [9.9.9.9]", "cidr: 192.168.20.0/24, router: theirs")
 	external := mostly(r, pick(r, "", "      externalNetwork: public\n"), "      externalNetwork: gone\n")
+	access := "  access: {sshCIDRs: [198.51.100.0/24]" + pick(r, "", ", nodePortCIDRs: [203.0.113.0/24, 203.0.113.0/25]") + "}\n"
+	site := pick(r, "", access) + pick(r, "", "  registry: {}\n") + pick(r, "", "  kubernetes: {cni: none}\n  smokeTest: false\n", "  addons: [{name: metrics-server}, {name: node-exporter}]\n")
 	workers := ""
 	for i := range r.IntN(3) {
-		workers += fmt.Sprintf("    - {name: w%d, replicas: %d, machine: {%s}}\n", i, r.IntN(3), machine())
+		workers += fmt.Sprintf("    - {name: w%d, replicas: %d, machine: {%s}}\n", i, r.IntN(3), randomShape(r))
 	}
 	if workers == "" {
 		workers = "    - {name: w, replicas: 1}\n"
+	}
+	control, endpoint, replicas := mostly(r, "", ", "+randomShape(r)), randomEndpoint(r), pick(r, "1", "1", "3")
+	if endpoint == "kind: direct" {
+		replicas = "1"
 	}
 	return fmt.Sprintf(`  provider:
     openstack:
@@ -99,9 +158,9 @@ func randomSpec(r *rand.Rand) string {
 %s      network: {%s}
       machine: {%s}
   endpoint: {%s}
-  controlPlane: {replicas: %s, machine: {floatingIP: %s}}
+%s  controlPlane: {replicas: %s, machine: {floatingIP: %s%s}}
   workers:
-%s`, external, network, machine(), endpoint, pick(r, "1", "1", "3"), pick(r, "true", "false"), workers)
+%s`, external, network, randomShape(r), endpoint, site, replicas, pick(r, "true", "false"), control, workers)
 }
 
 // randomCloud returns a fake cloud in which some objects are missing, shared, hidden, down or duplicated.
@@ -121,6 +180,15 @@ func randomCloud(r *rand.Rand) *fakeCloud {
 		i["id"], i["tags"] = id, []any{}
 		f.kinds["images"] = append(f.kinds["images"], i)
 	}
+	f.add("flavors", thing{"name": "pair", "ram": 256, "vcpus": 1, "disk": 0}) // the fake cloud has one list for machines and load balancers
+	f.balancers = "amphora"
+	for _, name := range []string{"octavia", "amphora", "ovn"} {
+		f.add("providers", thing{"name": name})
+	}
+	f.add("availabilityzones", thing{"name": "az1"})
+	f.add("availabilityzones", thing{"name": "off", "enabled": false})
+	f.add("floatingips", thing{"floating_ip_address": "198.51.100.251", "project_id": f.project})
+	f.add("floatingips", thing{"floating_ip_address": "198.51.100.252", "project_id": f.project, "port_id": "taken", "fixed_ip_address": "10.0.0.9"})
 	f.kinds["types"] = []thing{{"id": "t1", "name": "fast"}}
 	public := f.kinds["networks"][0]
 	switch r.IntN(20) {

@@ -44,13 +44,17 @@ func (k *Keeper) flavor(ctx context.Context, c *gophercloud.ServiceClient) (stri
 	return fit[0], nil
 }
 
-// CheckProvider refuses a provider that the cloud does not have. If the cloud does not list its providers, CheckProvider passes, and the cloud
-// refuses the load balancer itself.
-func (k *Keeper) CheckProvider(ctx context.Context, c *gophercloud.ServiceClient) error {
-	want := k.opts.Octavia.Provider
-	if want == "" {
-		return nil
+// CheckPlace refuses a provider and an availability zone that the cloud does not have. If the cloud does not list them, CheckPlace passes, and the
+// cloud refuses the load balancer itself.
+func (k *Keeper) CheckPlace(ctx context.Context, c *gophercloud.ServiceClient) error {
+	if err := k.checkZone(ctx, c); err != nil {
+		return err
 	}
+	return k.checkProvider(ctx, c)
+}
+
+func (k *Keeper) checkProvider(ctx context.Context, c *gophercloud.ServiceClient) error {
+	want := k.opts.Octavia.Provider
 	all, err := cloud.Pages(ctx, providers.List(c, providers.ListOpts{}), providers.ExtractProviders)
 	if cloud.Untold(err) {
 		return nil
@@ -62,11 +66,51 @@ func (k *Keeper) CheckProvider(ctx context.Context, c *gophercloud.ServiceClient
 	for _, x := range all {
 		have = append(have, x.Name)
 	}
-	if slices.Contains(have, want) {
+	switch {
+	case slices.Contains(have, want):
 		return nil
+	case want == "" && len(have) == 1 && have[0] == v1alpha1.ProviderOVN:
+		return fail.New(fail.Refused, "the cloud's load-balancer service has only the provider ovn, which needs other firewall rules").At("spec.endpoint.octavia.provider").Do("say ovn there")
+	case want == "":
+		return nil // the cloud does not say which one is its default
 	}
 	return fail.New(fail.Refused, "the cloud's load-balancer service has no provider %s; there are: %s", want, strings.Join(sorted(have), ", ")).
 		At("spec.endpoint.octavia.provider")
+}
+
+// checkZone asks for the zones of load balancers, which clouds have since OpenStack Ussuri (2020).
+func (k *Keeper) checkZone(ctx context.Context, c *gophercloud.ServiceClient) error {
+	want := k.opts.Octavia.Zone
+	if want == "" {
+		return nil
+	}
+	var zones struct {
+		All []struct {
+			Name    string `json:"name"`
+			Enabled *bool  `json:"enabled"`
+		} `json:"availability_zones"`
+	}
+	err := cloud.Get(ctx, c, &zones, "lbaas", "availabilityzones")
+	if cloud.Untold(err) {
+		return nil
+	}
+	if err != nil {
+		return cloud.Wrap(err, "list availability zones of load balancers")
+	}
+	var have []string
+	for _, z := range zones.All {
+		if z.Enabled == nil || *z.Enabled {
+			have = append(have, z.Name)
+		}
+	}
+	switch {
+	case slices.Contains(have, want):
+		return nil
+	case len(have) == 0:
+		return fail.New(fail.Refused, "the cloud's load-balancer service has no availability zones").At("spec.endpoint.octavia.zone").Do("leave it out")
+	}
+	return fail.New(fail.Refused, "the cloud's load-balancer service has no availability zone %s; there are: %s", want, strings.Join(sorted(have), ", ")).
+		At("spec.endpoint.octavia.zone")
 }
 
 // checkDefaultProvider refuses a load balancer that the cloud made with OVN by default, if the document does not name OVN, which needs other

@@ -24,7 +24,7 @@ func TestAuthURLs(t *testing.T) {
 	for url, want := range map[string]string{
 		"https://k:5000": "https://k:5000/v3", "https://k:5000/": "https://k:5000/v3", "https://k/identity": "https://k/identity/v3",
 		"https://k/identity/v3": "https://k/identity/v3", "https://k/v3/": "https://k/v3", "https://k/v3//": "https://k/v3", "https://k/v2.0/": "https://k/v3",
-		"https://k/v2": "https://k/v3", "https://k/v3.14": "https://k/v3", "https://k/identity/v3/auth/tokens/": "https://k/identity/v3", " https://k/v3 ": "https://k/v3",
+		"https://k/v2": "https://k/v3", "https://k/v3/v3/": "https://k/v3", "https://k/identity/v3//v3": "https://k/identity/v3", "https://k/v4/v3": "! version 4", "https://k/v3.14": "https://k/v3", "https://k/identity/v3/auth/tokens/": "https://k/identity/v3", " https://k/v3 ": "https://k/v3",
 		"HTTPS://k/v3": "https://k/v3", "https://[2001:db8::1]:5000/v3": "https://[2001:db8::1]:5000/v3", "https://k.{region_name}.example/v3": "https://k.r1.example/v3",
 		"k/v3": "! no scheme", "k:5000": "! no scheme", "//k/v3": "! no scheme", "ftp://k/v3": "! not an HTTP URL", "https:///v3": "! not an HTTP URL",
 		"https://k/v4": "! version 4", "https://u:s3cret@k/v3": "! more than scheme, host, port and path", "https://k/v3?x=1": "! more than", "https://k/%zz": "! can't be read",
@@ -124,6 +124,23 @@ func TestUsersAndScopes(t *testing.T) {
 			want = "http://k/v3 " + want
 		}
 		t.Run(auth, func(t *testing.T) { checkLogin(t, l, err, want) })
+	}
+}
+
+// TestLiteralSecrets: a secret that is probably not what its owner meant is used as it is, and noted without being quoted.
+func TestLiteralSecrets(t *testing.T) {
+	const env = `auth_url: "http://k", `
+	for auth, note := range map[string]string{
+		env + `username: u, user_domain_id: d, password: "hush "`:                    "auth.password begins or ends with a blank",
+		env + `application_credential_id: a, application_credential_secret: " hush"`: "auth.application_credential_secret begins or ends with a blank",
+		env + `username: u, user_domain_id: d, password: "${hush}"`:                  "auth.password looks like the name of a variable",
+		env + `username: u, user_domain_id: d, password: "hu sh"`:                    "",
+	} {
+		l, err := login("{auth: {" + auth + "}}")
+		notes := strings.Join(l.Settings.Notes, "\n")
+		if err != nil || !strings.Contains(notes, note) || note == "" && notes != "" || strings.Contains(notes, "hush") {
+			t.Errorf("%s: %q, %v", auth, notes, err)
+		}
 	}
 }
 

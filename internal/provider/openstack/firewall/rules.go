@@ -127,6 +127,7 @@ func (a Access) Rules(r provider.Role) []Rule {
 		if a.registry {
 			b.roles(protocolTCP, v1alpha1.RegistryPort, v1alpha1.RegistryPort, provider.ControlPlane, provider.Worker)
 		}
+		b.roles(protocolVRRP, 0, 0, provider.Gateway) // the relay
 		b.node()
 		if a.noWorkers {
 			b.services()
@@ -140,7 +141,7 @@ func (a Access) Rules(r provider.Role) []Rule {
 	case provider.Gateway:
 		b.roles(protocolTCP, a.port, a.port, a.Roles...)
 		b.cidrs(protocolTCP, a.port, a.port, a.api...)
-		b.roles(protocolVRRP, 0, 0, provider.Gateway)
+		b.roles(protocolVRRP, 0, 0, provider.ControlPlane, provider.Gateway)
 		if a.web {
 			b.cidrs(protocolTCP, v1alpha1.HTTPPort, v1alpha1.HTTPPort, everywhere)
 			b.cidrs(protocolTCP, v1alpha1.HTTPSPort, v1alpha1.HTTPSPort, everywhere)

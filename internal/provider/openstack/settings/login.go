@@ -95,11 +95,11 @@ func (c chosen) address(s *Settings) error {
 		return bad(v, "the address has more than scheme, host, port and path").Do(hint)
 	}
 	path := strings.TrimRight(strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/auth/tokens"), "/")
-	if m := versionAtEnd.FindStringSubmatch(path); m != nil {
+	for m := versionAtEnd.FindStringSubmatch(path); m != nil; m = versionAtEnd.FindStringSubmatch(path) { // some dashboards write /v3/v3
 		if m[1] != "2" && m[1] != "3" {
 			return bad(v, "the address is of version %s of the identity API", m[1]).Do("version 3 is needed: %s", hint)
 		}
-		path = strings.TrimSuffix(path, m[0])
+		path = strings.TrimRight(strings.TrimSuffix(path, m[0]), "/")
 	}
 	u.Path, u.RawPath = path+"/v3", ""
 	s.AuthURL = u.String()
@@ -115,9 +115,11 @@ func (c chosen) user(s *Settings) error {
 		}
 		return nil
 	case ApplicationCredential:
-		if s.CredentialSecret = c.get("application_credential_secret").text; s.CredentialSecret == "" {
+		secret := c.get("application_credential_secret")
+		if s.CredentialSecret = secret.text; s.CredentialSecret == "" {
 			return c.lacks("application_credential_secret")
 		}
+		s.literal(secret)
 		if s.CredentialID = c.name("application_credential_id"); s.CredentialID != "" {
 			return nil
 		}
@@ -150,10 +152,18 @@ func (c chosen) secrets(s *Settings) error {
 	if s.Password = password.text; s.Password == "" {
 		return c.lacks("password")
 	}
-	if variable.MatchString(s.Password) {
-		s.Notes = append(s.Notes, password.at+" looks like the name of a variable, but is used literally")
-	}
+	s.literal(password)
 	return nil
+}
+
+// literal notes a secret that is probably not what its owner meant, but is used as it is.
+func (s *Settings) literal(v value) {
+	switch {
+	case variable.MatchString(v.text):
+		s.Notes = append(s.Notes, v.at+" looks like the name of a variable, but is used literally")
+	case strings.TrimSpace(v.text) != v.text:
+		s.Notes = append(s.Notes, v.at+" begins or ends with a blank, which is used as a part of it")
+	}
 }
 
 // domain determines the domain of the user or the project. The ID takes precedence over the name; without either, it is the default domain.
