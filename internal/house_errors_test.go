@@ -94,9 +94,7 @@ func uses(n ast.Node, name string) (found bool) {
 func makesError(e ast.Expr) (found bool) {
 	ast.Inspect(e, func(n ast.Node) bool {
 		if call, ok := n.(*ast.CallExpr); ok {
-			switch sel, _ := call.Fun.(*ast.SelectorExpr); {
-			case sel == nil:
-			default:
+			if sel, _ := call.Fun.(*ast.SelectorExpr); sel != nil {
 				name := fmt.Sprint(sel.X) + "." + sel.Sel.Name
 				found = found || name == "fail.New" || name == "errors.New" || name == "fmt.Errorf"
 			}

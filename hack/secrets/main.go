@@ -26,13 +26,22 @@ var kinds = []struct {
 	{"a Vault token", regexp.MustCompile(`\bhv[sbr]\.[A-Za-z0-9_-]{24,}`)},
 	{"a token of naupegos server", regexp.MustCompile(`\bnaupegos_[0-9a-f]{12}_[A-Za-z0-9_-]{40,}`)},
 	{"a JSON web token", regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{16,}\.eyJ[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}`)},
-	{"a password in an address", regexp.MustCompile(`\b(?:postgres|postgresql|https?|amqp|redis)://[^\s:/@'"<>{}$%]+:[^\s/@'"<>{}$%]{8,}@[a-z0-9]`)},
+	{"a password in an address", regexp.MustCompile(`\b(?:postgres|postgresql|https?|amqp|redis)://[^\s:/@'"<>{}$%]+:[^\s/@'"<>{}$%…]{8,}@[a-z0-9]`)},
 }
 
 // testData lists files that contain such texts on purpose; they are made up and valid nowhere. A pattern is one of path.Match; an empty kind means
 // any.
 var testData = []struct{ file, kind string }{
 	{"hack/secrets/main_test.go", ""},
+	{"api/v1alpha1/testdata/bad/addons.txtar", "a password in an address"},
+	{"api/v1alpha1/testdata/bad/backup.txtar", "an age identity"},
+	{"api/v1alpha1/testdata/bad/settings.txtar", "a private key"},
+	{"internal/agent/registrycheck/check_test.go", "a password in an address"},
+	{"internal/cluster/support/collection_test.go", "a password in an address"},
+	{"internal/cluster/support/collection_test.go", "an AWS access key"},
+	{"internal/cluster/support/collection_test.go", "an age identity"},
+	{"internal/provider/local/base_integration_test.go", "a password in an address"},
+	{"test/e2e/restore_test.go", "an age identity"},
 }
 
 // finding is a text that looks like a secret.

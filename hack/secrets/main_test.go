@@ -25,7 +25,7 @@ func TestScan(t *testing.T) {
 			t.Errorf("a binary file: %+v", found)
 		}
 	}
-	if found := scan("a.txt", []byte("-----BEGIN PRIVATE"+" KEY-----\n…\nAKIA-no postgres://user@db https://$USER:$PASSWORD@host naupegos_0123456789ab_wrong")); len(found) > 0 {
+	if found := scan("a.txt", []byte("-----BEGIN PRIVATE"+" KEY-----\n…\nAKIA-no postgres://user@db https://$USER:$PASSWORD@host https://demo:naupegoslock_…@10.0.0.1 naupegos_0123456789ab_wrong")); len(found) > 0 {
 		t.Errorf("false positives: %+v", found)
 	}
 }

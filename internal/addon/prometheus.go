@@ -24,8 +24,10 @@ const PrometheusNamespace = "prometheus"
 
 // The pods of the addon prometheus: the values of their label app.kubernetes.io/name, and their ports.
 const (
-	PrometheusApp, PrometheusPort     = "prometheus", "9090"
-	AlertmanagerApp, AlertmanagerPort = "alertmanager", "9093"
+	PrometheusApp    = "prometheus"
+	PrometheusPort   = "9090"
+	AlertmanagerApp  = "alertmanager"
+	AlertmanagerPort = "9093"
 )
 
 var (

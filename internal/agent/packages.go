@@ -24,7 +24,7 @@ func (a *Agent) diffPackages(want []string) ([]string, error) {
 	var out []string
 	for _, p := range want {
 		// Docker's containerd.io is runc, too, and conflicts with the package of that name.
-		if !dpkg.Has(status, p) && !(provided()[p] && (a.isThere("/usr/bin/"+p) || a.isThere("/usr/sbin/"+p))) {
+		if !dpkg.Has(status, p) && (!provided()[p] || !a.isThere("/usr/bin/"+p) && !a.isThere("/usr/sbin/"+p)) {
 			out = append(out, p)
 		}
 	}

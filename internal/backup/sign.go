@@ -23,8 +23,8 @@ import (
 
 // Names of a cluster's secrets: the key that signs its backups, which never leaves the store, and its machines' signing key.
 const (
-	SigningSecret  = "backup-signing-key"         //nolint:gosec // a name
-	MachinesSecret = "backup-machine-signing-key" //nolint:gosec // a name
+	SigningSecret  = "backup-signing-key"
+	MachinesSecret = "backup-machine-signing-key"
 )
 
 // signatureFile is next to the manifest and is written before it.

@@ -136,15 +136,6 @@ func exportHeader(name string, size int64) *tar.Header {
 	return &tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o644, ModTime: time.Unix(0, 0), Format: tar.FormatPAX}
 }
 
-// size returns the size of all artifacts in bytes; each digest counts once.
-func (m *Manifest) size() int64 {
-	var total int64
-	for _, a := range m.byDigest() {
-		total += a.Size // check has bounded the sum
-	}
-	return total
-}
-
 // byDigest returns the artifacts by digest. If several have the same content, it keeps one.
 func (m *Manifest) byDigest() map[string]Artifact {
 	out := map[string]Artifact{}

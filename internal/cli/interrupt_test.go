@@ -72,7 +72,7 @@ func TestInterrupted(t *testing.T) {
 				ended := make(chan struct{})
 				go func() { _ = c.Wait(); close(ended) }() // its status is looked at below
 				defer in.Close()
-				defer c.Process.Kill() //nolint:errcheck // almost always over
+				defer c.Process.Kill() // almost always over
 				if waits == "input" {
 					writes(t, in, asked)
 				}

@@ -327,7 +327,7 @@ func noteReplaced(ctx context.Context, a *App, file string) string {
 	if err != nil {
 		return ""
 	}
-	defer st.Close() //nolint:errcheck // it is replaced
+	defer st.Close() // it is replaced
 	if err := access.NoteOnHost(ctx, st, "store restore "+file, "", "begun"); err != nil {
 		return ""
 	}

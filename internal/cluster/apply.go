@@ -326,9 +326,6 @@ func (a *applying) planControlPlane(balanced []string) {
 	}
 }
 
-// IDs of steps that others wait for.
-const ()
-
 // planAPI waits until the API answers through the endpoint, if it did not answer yet. It does not wait for workers' machines, which may never come.
 func (a *applying) planAPI(infrastructure []*plan.Step) {
 	if a.Facts.Bootstrapped() && a.o.APIErr == nil && a.o.EtcdErr == nil {

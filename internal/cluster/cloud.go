@@ -13,8 +13,6 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-const ()
-
 // planCredential gives the cluster a restricted credential of its own if it has none.
 func (a *applying) planCredential() {
 	cloud := a.Cloud()

@@ -94,9 +94,6 @@ func (c *Cluster) wantsSmoke() bool {
 	return *c.Doc.Spec.SmokeTest && (c.Doc.WorkerCount() > 0 || c.Doc.Spec.ControlPlane.Schedulable)
 }
 
-// The manifests of our own that every cluster has; the catalogue contains the others.
-const ()
-
 // lacks reports whether an addon that is wanted is absent, or not as wanted.
 func (a *applying) lacks(name string) bool {
 	return !a.o.Addons[name] && slices.ContainsFunc(a.AddonList(), func(ad addon.Addon) bool { return ad.Name == name })

@@ -55,7 +55,7 @@ func TestDrainKeepsItsCause(t *testing.T) {
 		says    string
 		not     string
 	}{
-		{"two budgets", apierrors.NewInternalError(fmt.Errorf("This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.")), two, fail.Refused, //nolint:staticcheck // the API's words
+		{"two budgets", apierrors.NewInternalError(fmt.Errorf("This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.")), two, fail.Refused, // the API's words
 			"web-1 is held by 2 disruption budgets at once, a and b|more than one PodDisruptionBudget|let one disruption budget select", "did not go within"},
 		{"webhook denies", apierrors.NewForbidden(corev1.Resource("pods"), "web-1", fmt.Errorf(`admission webhook "keep.example.org" denied the request: not in office hours`)), nil, fail.NotReady,
 			"not in office hours|the webhook keep.example.org forbids", "did not go within"},

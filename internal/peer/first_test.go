@@ -17,7 +17,7 @@ func TestFirst(t *testing.T) {
 			t.Fatalf("after %d other keys it was first seen %s", i+1, got)
 		}
 	}
-	if got := f.Seen("0", began.Add(time.Hour)); got == began {
+	if got := f.Seen("0", began.Add(time.Hour)); got.Equal(began) {
 		t.Error("more keys than the limit are remembered")
 	}
 }

@@ -90,7 +90,7 @@ func (k *PKI) Issue(ctx context.Context, s LeafSpec, validity time.Duration) (Pa
 	return p, nil
 }
 
-// HoldRenewals(true) keeps leaves that are due for renewal in use while they are valid; HoldRenewals(false) lets Leaf reissue them again.
+// HoldRenewals keeps leaves that are due for renewal in use while they are valid. HoldRenewals(false) lets Leaf reissue them again.
 func (k *PKI) HoldRenewals(hold bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -3,6 +3,7 @@ package provider
 // Result is the outcome of a check.
 type Result string
 
+// The outcomes.
 const (
 	Fine    Result = "ok"
 	Warning Result = "warn" // works, or may work; a person should look at it

@@ -93,20 +93,20 @@ func TestApplyRendersForFacts(t *testing.T) {
 	}
 	unfit := errors.New("two processors are too few")
 	_, err = a.d.Apply(t.Context(), a.h, func(machine.Facts) (machine.Config, error) { return machine.Config{}, unfit }, ApplyOptions{})
-	if err != unfit {
+	if !errors.Is(err, unfit) {
 		t.Errorf("error %v", err)
 	}
 	if sent := testkit.Value(os.ReadFile(filepath.Join(a.dir, "cfg")))(t); len(sent) > 0 {
 		t.Errorf("sent %s", sent)
 	}
-	script := strings.Replace(agentScript, `echo '{"hostname":"m","cpus":2}'; cat`, `echo '{"kind":"refused","what":"look at the machine"}' >&2; exit 4; cat`, -1)
+	script := strings.ReplaceAll(agentScript, `echo '{"hostname":"m","cpus":2}'; cat`, `echo '{"kind":"refused","what":"look at the machine"}' >&2; exit 4; cat`)
 	testkit.Must(t, os.WriteFile(filepath.Join(a.dir, "naupegos-agent"), []byte(script), 0o755))
 	_, err = a.d.Apply(t.Context(), a.h, func(machine.Facts) (machine.Config, error) {
 		t.Error("rendered without facts")
 		return machine.Config{}, nil
 	}, ApplyOptions{})
 	testkit.Fails(t, err, fail.Refused, "m (", "look at the machine")
-	script = strings.Replace(agentScript, `echo '{"hostname":"m","cpus":2}'; cat`, `cat /dev/zero; cat`, -1)
+	script = strings.ReplaceAll(agentScript, `echo '{"hostname":"m","cpus":2}'; cat`, `cat /dev/zero; cat`)
 	testkit.Must(t, os.WriteFile(filepath.Join(a.dir, "naupegos-agent"), []byte(script), 0o755))
 	a.d.most = 4 << 20
 	_, err = a.d.Apply(t.Context(), a.h, always(machine.Config{}), ApplyOptions{})

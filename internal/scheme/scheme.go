@@ -34,7 +34,7 @@ func (w *watch) CloseIdleConnections() { w.next.CloseIdleConnections() }
 func (w *watch) RoundTrip(r *http.Request) (*http.Response, error) {
 	res, err := w.next.RoundTrip(r)
 	switch {
-	case err != nil && (r.Context().Err() != nil || !connected(err)), err == nil && !(r.URL.Scheme == "http" && wantsTLS(res)), w.proxied(r):
+	case err != nil && (r.Context().Err() != nil || !connected(err)), err == nil && (r.URL.Scheme != "http" || !wantsTLS(res)), w.proxied(r):
 		return res, err
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), asking)

@@ -170,7 +170,7 @@ func (s *database) AuditKey(ctx context.Context) (ed25519.PublicKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	return key.Public().(ed25519.PublicKey), nil //nolint:errcheck // always that type
+	return key.Public().(ed25519.PublicKey), nil // always that type
 }
 
 // Note implements Auditing.
@@ -188,7 +188,7 @@ func (s *database) Note(ctx context.Context, e AuditEntry) error {
 		if err != nil {
 			return err
 		}
-		if err := vouch(ctx, s, tx, &head, key.Public().(ed25519.PublicKey)); err != nil { //nolint:errcheck // always that type
+		if err := vouch(ctx, s, tx, &head, key.Public().(ed25519.PublicKey)); err != nil { // always that type
 			return err
 		}
 		last := head.At

@@ -193,8 +193,9 @@ func privateFile(path string) error {
 	return nil
 }
 
-// Unlock and Protection handle the identity's file.
 type (
-	Unlock     = keyfile.Unlock
+	// Unlock opens the identity's file.
+	Unlock = keyfile.Unlock
+	// Protection describes how the identity's file is protected.
 	Protection = keyfile.Protection
 )

@@ -27,8 +27,8 @@ func (p *Pages) signedIn(w http.ResponseWriter, r *http.Request) *access.Operato
 		return nil
 	}
 	unknown(p, r, err)
-	switch {
-	case r.Method == http.MethodPost:
+	switch r.Method {
+	case http.MethodPost:
 		p.ended(w, r)
 	default:
 		if p.kept(r) != "" { // an invalid cookie that is sent again and again would look like guesses

@@ -49,11 +49,11 @@ func (p *Pages) show(of sight) http.Handler {
 }
 
 // look returns the page if the operator may see it.
-func (of sight) look(r *http.Request, who *access.Operator) (*view, error) {
-	if _, err := who.Admit(r, of.need, of.scope); err != nil {
+func (s sight) look(r *http.Request, who *access.Operator) (*view, error) {
+	if _, err := who.Admit(r, s.need, s.scope); err != nil {
 		return nil, err
 	}
-	return of.page(r, who)
+	return s.page(r, who)
 }
 
 func (p *Pages) serve(w http.ResponseWriter, r *http.Request, who *access.Operator, of sight) {

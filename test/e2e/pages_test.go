@@ -161,7 +161,7 @@ func (b *browser) leads(to string, action chromedp.Action[chromedp.Void], shows 
 		ctx, cancel := context.WithTimeout(b.ctx, 30*time.Second)
 		defer cancel()
 		at, err := chromedp.Run(ctx, chromedp.Evaluate[string](fmt.Sprintf(look, quoted(shows)))) // fails between two pages
-		if err == nil && !strings.HasPrefix(at, to+"\ntrue\n") && !(strings.HasSuffix(to, "/") && strings.HasPrefix(at, to) && strings.Contains(at, "\ntrue\n")) {
+		if err == nil && !strings.HasPrefix(at, to+"\ntrue\n") && (!strings.HasSuffix(to, "/") || !strings.HasPrefix(at, to) || !strings.Contains(at, "\ntrue\n")) {
 			err = fmt.Errorf("the browser is at %q, want %s with %s", at, to, shows)
 		}
 		return err

@@ -303,14 +303,6 @@ func (d *sparseDisk) put(at int64, data string) {
 	testkit.Value(d.f.WriteAt([]byte(data), at))(d.t)
 }
 
-// get reads bytes.
-func (d *sparseDisk) get(at int64, n int) []byte {
-	d.t.Helper()
-	b := make([]byte, n)
-	testkit.Value(d.f.ReadAt(b, at))(d.t)
-	return b
-}
-
 // fill runs the command that makes the kind.
 func (d *sparseDisk) fill(t *testing.T, command, tree string) {
 	t.Helper()

@@ -28,10 +28,10 @@ type File struct {
 
 // Read reads the file at path; "-" is standard input, whose end it awaits no longer than ctx lasts.
 func Read(ctx context.Context, path string, stdin io.Reader) (f File, err error) {
-	switch {
-	case path == "":
+	switch path {
+	case "":
 		return f, fail.New(fail.Invalid, "no document given").Do("name it with -f FILE; naupegos init writes one")
-	case path == "-":
+	case "-":
 		f = File{Name: "standard input", Dir: "."}
 		f.Data, err = await(ctx, stdin)
 	default:

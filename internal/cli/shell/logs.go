@@ -147,7 +147,6 @@ func (v *logsVerb) request(since time.Time) (string, error) {
 // result is the outcome of showing logs.
 type result struct {
 	err    error // of writing
-	shown  int   // machines that gave all their lines
 	failed error // the first error of a machine; it has been printed
 }
 

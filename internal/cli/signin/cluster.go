@@ -185,7 +185,7 @@ func (h Host) getToken(ctx context.Context, how issuer.SignIn, f *flags) error {
 	}
 	out := execCredential{Status: &execStatus{metav1.NewTime(s.Expires.Add(-early).Truncate(time.Second)), s.IDToken}}
 	out.Kind, out.APIVersion = "ExecCredential", "client.authentication.k8s.io/v1"
-	data, err := json.Marshal(out) //nolint:gosec // the token is what kubectl asks for
+	data, err := json.Marshal(out) // the token is what kubectl asks for
 	if err != nil {
 		return fail.Wrap(fail.Internal, err, "write the token")
 	}

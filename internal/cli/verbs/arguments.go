@@ -210,7 +210,7 @@ func (n *Names) complete(c *cobra.Command, args []string) ([]string, error) {
 		return nil, fail.New(fail.Invalid, "%s: NAME missing", c.CommandPath()).
 			Do("this verb takes no default; if you mean %s, which %s chose, type it", name, from)
 	}
-	if given > 0 && !(given <= u.least && !u.machines) {
+	if given > 0 && (given > u.least || u.machines) {
 		named, err := n.named(c.Context(), u, name, args[:given])
 		if err != nil || named {
 			return args, err

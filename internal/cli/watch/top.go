@@ -223,5 +223,5 @@ func self(args ...string) *exec.Cmd {
 	if err != nil {
 		exe = "naupegos"
 	}
-	return exec.Command(exe, args...) //nolint:gosec // this program
+	return exec.Command(exe, args...)
 }

@@ -153,7 +153,7 @@ func (h aHost) write(t *testing.T, file, text string) {
 	t.Helper()
 	at := filepath.Join(h.dir, file)
 	testkit.Must(t, os.MkdirAll(filepath.Dir(at), 0o755))
-	testkit.Must(t, os.WriteFile(at, []byte(text), 0o755)) //nolint:gosec // some are programs
+	testkit.Must(t, os.WriteFile(at, []byte(text), 0o755))
 }
 
 // runs starts a process with a program's command line, and has systemctl name it as the main process of the program's unit.

@@ -110,7 +110,7 @@ func blocksOf(all gaps) (out gaps) {
 func (d *drafting) missingKeys(h Host) {
 	var missing []string
 	for _, base := range pkiBases {
-		if file := h.pkiFile(base); h.Files[file] == nil && !(d.external && strings.HasPrefix(base, "etcd/")) {
+		if file := h.pkiFile(base); h.Files[file] == nil && (!d.external || !strings.HasPrefix(base, "etcd/")) {
 			missing = append(missing, file)
 		}
 	}

@@ -17,8 +17,6 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/reach"
 )
 
-const gatewayRole = "gateway"
-
 // RenderGateway renders a gateway.
 func (c *Renderer) RenderGateway(ctx context.Context, s wanted.Slot, f machine.Facts) (machine.Config, error) {
 	ca, err := c.PKI.CABundle(ctx, pki.KubernetesCA)

@@ -68,7 +68,7 @@ func TestServersBecause(t *testing.T) {
 				defer cancel()
 			}
 			err := ServersBecause(ctx, c.machine, remote.Host{}, &Redactor{known: strings.NewReplacer()}, "demo-cp-1", waited)
-			if c.want == "" && err != error(waited) {
+			if c.want == "" && !errors.Is(err, waited) {
 				t.Errorf("got %v, want %v", err, waited)
 			}
 			if !strings.Contains(err.Error(), c.want) || fail.KindOf(err) != fail.NotReady || fail.Waitable(err) == c.final {

@@ -23,7 +23,7 @@ func TestPlannedIsApplied(t *testing.T) {
 	}
 	accepted, refused, invalid := 0, 0, 0
 	for n := 0; accepted+refused < documents; n++ {
-		r := rand.New(rand.NewPCG(seed, uint64(n))) //nolint:gosec // repeatable on purpose
+		r := rand.New(rand.NewPCG(seed, uint64(n))) // repeatable on purpose
 		text := "apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata: {name: t3-life}\nspec:\n" + randomSpec(r)
 		doc, err := validation.Parse("random.yaml", []byte(text))
 		if err != nil {

@@ -46,7 +46,7 @@ func TestNegativeSerial(t *testing.T) {
 		cert := odder(t, func(tbs []byte) []byte {
 			return bytes.Replace(tbs, serial, append([]byte{first}, serial[1:]...), 1)
 		})
-		f, a := serve(t, odd{tls: &tls.Config{Certificates: []tls.Certificate{cert}}}) //nolint:gosec // the usual versions
+		f, a := serve(t, odd{tls: &tls.Config{Certificates: []tls.Certificate{cert}}}) // the usual versions
 		if on, err := (Controllers{}).Power(t.Context(), a, "on", AsUsual); err != nil || !on || f.told() != "On" {
 			t.Errorf("%#x: %v, %v", first, on, err)
 		}

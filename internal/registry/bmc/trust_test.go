@@ -19,7 +19,7 @@ func TestOldCiphers(t *testing.T) {
 	for _, id := range []uint16{tls.TLS_RSA_WITH_AES_128_CBC_SHA, tls.TLS_RSA_WITH_AES_256_CBC_SHA, tls.TLS_RSA_WITH_AES_128_GCM_SHA256, tls.TLS_RSA_WITH_AES_256_GCM_SHA384} {
 		t.Run(tls.CipherSuiteName(id), func(t *testing.T) {
 			t.Parallel()
-			_, a := serve(t, odd{tls: &tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{id}}}) //nolint:gosec // as old controllers are
+			_, a := serve(t, odd{tls: &tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{id}}}) // as old controllers are
 			testkit.Value(Controllers{}.Power(t.Context(), a, "status", AsUsual))(t)
 			a.Fingerprint = "sha256:" + strings.Repeat("0", 64)
 			_, err := Controllers{}.Power(t.Context(), a, "status", AsUsual)
@@ -31,7 +31,7 @@ func TestOldCiphers(t *testing.T) {
 // TestNewCiphers: a controller that has better ciphers than RSA key exchange is spoken to with these.
 func TestNewCiphers(t *testing.T) {
 	var used uint16
-	_, a := serve(t, odd{tls: &tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_RSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256}, //nolint:gosec // as many controllers are
+	_, a := serve(t, odd{tls: &tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_RSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256}, // as many controllers are
 		VerifyConnection: func(s tls.ConnectionState) error { used = s.CipherSuite; return nil }}})
 	testkit.Value(Controllers{}.Power(t.Context(), a, "status", AsUsual))(t)
 	if used != tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 {
@@ -42,8 +42,8 @@ func TestNewCiphers(t *testing.T) {
 // TestNoCommonCipher: the error for a controller without safe ciphers or TLS names the remedy.
 func TestNoCommonCipher(t *testing.T) {
 	for name, c := range map[string]*tls.Config{
-		"RC4":     {MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_RSA_WITH_RC4_128_SHA}}, //nolint:gosec // as old controllers are
-		"TLS 1.1": {MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11},                         //nolint:gosec // as old controllers are
+		"RC4":     {MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_RSA_WITH_RC4_128_SHA}}, // as old controllers are
+		"TLS 1.1": {MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11},                         // as old controllers are
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, a := serve(t, odd{tls: c})

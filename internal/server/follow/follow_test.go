@@ -418,7 +418,10 @@ func TestAway(t *testing.T) {
 	if s.Review.ID == r.ID {
 		t.Error("the review of other settings counts")
 	}
-	p.site.Before = func(w http.ResponseWriter, _ *http.Request) bool { http.Error(w, "no", 503); return true }
+	p.site.Before = func(w http.ResponseWriter, _ *http.Request) bool {
+		http.Error(w, "no", http.StatusServiceUnavailable)
+		return true
+	}
 	if away := p.expect(Unfetched, "can't be reached"); away.Review == nil || strings.Contains(away.Why, "s3cret") {
 		t.Errorf("%+v", away)
 	}

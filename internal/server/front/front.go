@@ -60,7 +60,6 @@ type Process struct {
 	Listener net.Listener // for plain HTTP
 	Main     *Main
 	stdin    *json.Decoder
-	note     string
 }
 
 // Enter makes this process the front: it reads its settings, and becomes an unprivileged user that can still open its sockets.

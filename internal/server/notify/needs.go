@@ -294,7 +294,7 @@ func duty(c *store.Cluster, d *store.Duty) need {
 func machines(waiting int) need {
 	n := need{key: "server/machines", event: Machines, path: "/ui/approvals", hint: "naupegos machine list --approval pending", calm: true}
 	if waiting > 0 {
-		n.level = bits.Len(uint(waiting)) //nolint:gosec // a number of rows
+		n.level = bits.Len(uint(waiting))
 		n.state, n.text = fmt.Sprint("level ", n.level), words.Count(waiting, "physical machine waits", "physical machines wait")+" for approval"
 	}
 	return n

@@ -83,7 +83,7 @@ func (s records) Put(ctx context.Context, holder string, r Record, again time.Du
 		if len(r.Report) > 0 {
 			set, args = ", answered = $2, summary = $8, report = $9", append(args, string(r.Summary), string(r.Report))
 		}
-		res, err := tx.ExecContext(ctx, "UPDATE health SET due = $1, looked = $2, state = $3, cause = $4, remedy = $5, holder = '', expires = 0"+set+" WHERE cluster_id = $6 AND holder = $7", args...) //nolint:gosec // two constants
+		res, err := tx.ExecContext(ctx, "UPDATE health SET due = $1, looked = $2, state = $3, cause = $4, remedy = $5, holder = '', expires = 0"+set+" WHERE cluster_id = $6 AND holder = $7", args...)
 		if err != nil {
 			return err
 		}

@@ -16,9 +16,12 @@ import (
 
 // The drawing's size, and the room for values at the left and for times below. Scripts read values off the lines by them.
 const (
-	Width, Height = 426, 170 // 6 for each step of a range, so that most places are whole numbers
-	Left, Top     = 58, 8
-	Right, Bottom = Width - 8, Height - 22
+	Width  = 426 // 6 for each step of a range, so that most places are whole numbers
+	Height = 170
+	Left   = 58
+	Top    = 8
+	Right  = Width - 8
+	Bottom = Height - 22
 )
 
 // most is the number of lines in a chart: more can't be told apart.

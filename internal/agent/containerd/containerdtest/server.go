@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/naupegos/naupegos/internal/agent/containerd"
 )
@@ -14,7 +15,7 @@ import (
 func Serve(l net.Listener, images func(namespace string) (map[string]string, error)) error {
 	var protocols http.Protocols
 	protocols.SetUnencryptedHTTP2(true)
-	s := http.Server{Protocols: &protocols, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := http.Server{Protocols: &protocols, ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/grpc")
 		status := func(code int, text string) {
 			w.Header().Set(http.TrailerPrefix+"Grpc-Status", strconv.Itoa(code))

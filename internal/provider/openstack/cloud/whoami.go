@@ -24,8 +24,8 @@ type User struct {
 }
 
 // Admin reports whether the user is an administrator of the cloud, as its usual policy names one.
-func (u User) Admin() bool {
-	return slices.ContainsFunc(u.Roles, func(r Role) bool { return strings.EqualFold(r.Name, "admin") })
+func (w User) Admin() bool {
+	return slices.ContainsFunc(w.Roles, func(r Role) bool { return strings.EqualFold(r.Name, "admin") })
 }
 
 // Role is a role of the user in the project.

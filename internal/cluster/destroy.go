@@ -1,4 +1,0 @@
-package cluster
-
-// Findings about the volume of a PersistentVolume.
-const ()
