@@ -80,11 +80,16 @@ func randomSpec(r *rand.Rand) string {
 		out += ", rootVolumeGiB: " + mostly(r, pick(r, "0", "10", "20"), "1", "5")
 		out += mostly(r, pick(r, "", ", rootVolumeType: fast", ", rootVolumeType: t1"), ", rootVolumeType: none")
 		out += mostly(r, pick(r, "", ", zones: [nova]", `, zones: [nova, "AZ 1"]`), ", zones: [gone]")
+		out += mostly(r, pick(r, "", "", ", securityGroups: [web]", ", portSecurity: false", ", portSecurity: true"), ", securityGroups: [gone]", ", securityGroups: [twice]")
+		out += mostly(r, pick(r, "", "", ", volumes: [{name: data, sizeGiB: 2, type: fast}]", ", volumes: [{name: a, sizeGiB: 1}, {name: b, sizeGiB: 3}]"), ", volumes: [{name: a, sizeGiB: 1, type: none}]")
+		out += mostly(r, pick(r, "", "", ", networks: [{network: lan}]", ", networks: [{network: lan, subnet: sub4}]"), ", networks: [{network: gone}]", ", networks: [{network: lan, subnet: gone}]")
 		return out + pick(r, "", "", ", configDrive: true", ", antiAffinity: hard")
 	}
 	network := mostly(r, pick(r, "cidr: 10.77.0.0/24", "existing: lan", "existing: "+lanID, "existing: lan, subnet: sub4", "cidr: 10.77.0.0/24, router: theirs"),
 		"existing: none", "existing: lan, subnet: sub6", "cidr: 10.77.0.0/24, router: none")
 	endpoint := pick(r, "kind: direct", "kind: direct", "kind: octavia", "kind: octavia, octavia: {internal: true}", "kind: gateways")
+	site := mostly(r, pick(r, "", "", "      tags: [team=a, b]\n", "      metadata: {owner: me}\n"), "      floatingSubnet: gone\n") +
+		mostly(r, pick(r, "", "", "      loadBalancerClasses: [{name: inner, network: lan}]\n"), "      loadBalancerClasses: [{name: inner, network: gone}]\n")
 	external := mostly(r, pick(r, "", "      externalNetwork: public\n"), "      externalNetwork: gone\n")
 	workers := ""
 	for i := range r.IntN(3) {
@@ -101,7 +106,7 @@ func randomSpec(r *rand.Rand) string {
   endpoint: {%s}
   controlPlane: {replicas: %s, machine: {floatingIP: %s}}
   workers:
-%s`, external, network, machine(), endpoint, pick(r, "1", "1", "3"), pick(r, "true", "false"), workers)
+%s`, external+site, network, machine(), endpoint, pick(r, "1", "1", "3"), pick(r, "true", "false"), workers)
 }
 
 // randomCloud returns a fake cloud in which some objects are missing, shared, hidden, down or duplicated.
@@ -122,6 +127,10 @@ func randomCloud(r *rand.Rand) *fakeCloud {
 		f.kinds["images"] = append(f.kinds["images"], i)
 	}
 	f.kinds["types"] = []thing{{"id": "t1", "name": "fast"}}
+	f.add("security-groups", thing{"name": "web", "security_group_rules": []any{}})
+	for range 2 {
+		f.add("security-groups", thing{"name": "twice", "security_group_rules": []any{}})
+	}
 	public := f.kinds["networks"][0]
 	switch r.IntN(20) {
 	case 0:
