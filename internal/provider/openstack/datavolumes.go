@@ -190,7 +190,7 @@ func surplusVolumesPlan(p *Provider, want provider.Wanted) *plan.Step {
 			named := func(w v1alpha1.MachineVolume) bool { return w.Name == volumeName(v) }
 			if v.Status != volumeDeleting && !slices.ContainsFunc(p.shape(m.Role, m.Pool).Volumes, named) {
 				surplus = append(surplus, v)
-				s.Details = append(s.Details, fmt.Sprintf("volume %s of %s: %d GiB, with everything on it", volumeName(v), m.Name, v.Size))
+				s.Details = append(s.Details, lostVolume(v, m.Name))
 			}
 		}
 	}
@@ -202,6 +202,11 @@ func surplusVolumesPlan(p *Provider, want provider.Wanted) *plan.Step {
 		return removeDataVolumes(ctx, p, surplus, progress)
 	}
 	return s
+}
+
+// lostVolume describes a volume that is removed.
+func lostVolume(v volumes.Volume, machine string) string {
+	return fmt.Sprintf("volume %s of %s: %d GiB, with everything on it", volumeName(v), machine, v.Size)
 }
 
 // removeDataVolumes detaches volumes from their servers, and deletes them.

@@ -20,9 +20,13 @@ const sweepStep = "destroy-rest"
 
 // DestroyMachine returns the step that removes a machine and its own resources: server, volumes, floating IP and ports.
 func (p *Provider) DestroyMachine(m provider.Machine) *plan.Step {
+	var lost []string
+	for _, v := range dataVolumesOf(p, m.Name) {
+		lost = append(lost, lostVolume(v, m.Name))
+	}
 	return &plan.Step{
 		ID: provider.DestroyStep(m.Name), Action: plan.Destroy, Title: "destroy machine " + m.Name, Subject: m.Name,
-		Reason: "it is no longer wanted", Timeout: 3*p.opts.Timeouts.Delete + time.Minute,
+		Reason: "it is no longer wanted", Details: lost, Timeout: 3*p.opts.Timeouts.Delete + time.Minute,
 		Run: func(ctx context.Context, progress plan.Progress) error {
 			if err := p.balancer.RemoveMember(ctx, m, silent{}); err != nil {
 				return fail.Wrap(fail.KindOf(err), err, "take the machine out of the load balancer").At(m.Name)

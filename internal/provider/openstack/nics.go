@@ -47,6 +47,8 @@ func ensureNICs(ctx context.Context, p *Provider, m provider.MachineSpec) ([]ser
 			want.FixedIPs = []ports.IP{{SubnetID: at.subnet}}
 		}
 		switch groups := siteGroups(p, s); {
+		case at.open:
+			want.SecurityGroups = &[]string{}
 		case s.Unfiltered():
 			want.SecurityGroups, want.PortSecurity = &[]string{}, s.PortSecurity
 		case len(groups) > 0:

@@ -244,7 +244,11 @@ func (p *Provider) ensurePorts(ctx context.Context, want []provider.MachineSpec,
 	var missing []newPort
 	for _, m := range want {
 		if len(p.portsOf(m.Name)) == 0 {
-			missing = append(missing, p.wantedPort(m, sub.NetworkID, sub.ID))
+			port := p.wantedPort(m, sub.NetworkID, sub.ID)
+			if port.PortSecurity, err = portSecurity(ctx, p, m, sub.NetworkID); err != nil {
+				return err
+			}
+			missing = append(missing, port)
 		}
 	}
 	if len(missing) > 0 {
@@ -267,7 +271,6 @@ func (p *Provider) wantedPort(m provider.MachineSpec, network, subnet string) ne
 	return newPort{
 		Name: m.Name, Description: p.n.Mark(), NetworkID: network, FixedIPs: []ports.IP{{SubnetID: subnet, IPAddress: m.Address}},
 		SecurityGroups: &groups, AllowedAddressPairs: p.pairs(m), Tags: p.n.Tags(m),
-		PortSecurity: p.shape(m.Role, m.Pool).PortSecurity,
 	}
 }
 

@@ -17,11 +17,15 @@ import (
 type site struct {
 	groups         map[string]string                    // IDs of security groups by the document's names
 	places         map[v1alpha1.MachineNetwork]subnetOf // of additional ports
+	open           map[string]bool                      // networks by ID, and whether their ports are not filtered
 	floatingSubnet string
 }
 
 // subnetOf is where an additional port lies.
-type subnetOf struct{ network, subnet string }
+type subnetOf struct {
+	network, subnet string
+	open            bool // the network has no port security, so its ports take no security groups
+}
 
 // findSite looks up every security group and network that the machines' shapes name. It makes no call if they name none, or the second time.
 func findSite(ctx context.Context, p *Provider) error {
@@ -85,6 +89,9 @@ func sitePlace(ctx context.Context, p *Provider, n v1alpha1.MachineNetwork) (sub
 		return subnetOf{}, err
 	}
 	at := subnetOf{network: network.ID}
+	if at.open, err = openNetwork(ctx, p, network.ID); err != nil {
+		return at, err
+	}
 	if n.Subnet != "" {
 		if at.subnet, err = siteSubnet(ctx, p, network.ID, n.Subnet, "machine.networks"); err != nil {
 			return at, err
@@ -95,6 +102,41 @@ func sitePlace(ctx context.Context, p *Provider, n v1alpha1.MachineNetwork) (sub
 	}
 	p.lookups.site.places[n] = at
 	return at, nil
+}
+
+// openNetwork reports whether a network has port security switched off. The caller holds lookups.mu.
+func openNetwork(ctx context.Context, p *Provider, id string) (bool, error) {
+	if open, ok := p.lookups.site.open[id]; ok {
+		return open, nil
+	}
+	c, err := p.cloud(ctx)
+	if err != nil {
+		return false, err
+	}
+	var at place
+	if err := cloud.Get(ctx, c.Network, &at, "networks", id); err != nil {
+		return false, cloud.Wrap(err, "look at network %s", id)
+	}
+	if p.lookups.site.open == nil {
+		p.lookups.site.open = map[string]bool{}
+	}
+	p.lookups.site.open[id] = off(at.Network.PortSecurity)
+	return p.lookups.site.open[id], nil
+}
+
+// portSecurity returns the port security to ask of a machine's port: nil for the network's own. Most clouds let only the owner of a network set it.
+func portSecurity(ctx context.Context, p *Provider, m provider.MachineSpec, network string) (*bool, error) {
+	s := p.shape(m.Role, m.Pool)
+	if s.PortSecurity == nil {
+		return nil, nil
+	}
+	p.lookups.mu.Lock()
+	defer p.lookups.mu.Unlock()
+	open, err := openNetwork(ctx, p, network)
+	if err != nil || open == s.Unfiltered() {
+		return nil, err
+	}
+	return s.PortSecurity, nil
 }
 
 // siteSubnet returns the ID of a subnet of a network, or of any network if none is given. Clouds hide subnets of other projects' networks, as external ones

@@ -161,8 +161,11 @@ func additionalNetworks(t *testing.T, untagged bool) {
 	useFake(t)
 	f, doc := newFakeCloud(), fakeDocument(t)
 	f.untagged = untagged
-	f.lan(thing{"id": lanID, "project_id": f.project}, thing{})
+	f.strict = true
+	f.lan(thing{"id": lanID, "project_id": f.project, "port_security_enabled": untagged}, thing{})
+	f.add("security-groups", thing{"name": "web", "security_group_rules": []any{}})
 	before := f.listing()
+	doc.Spec.Workers[0].Machine.SecurityGroups = []string{"web"} // which ports in a network without port security do not take
 	doc.Spec.Workers[0].Machine.Networks = []v1alpha1.MachineNetwork{{Network: "lan", Subnet: "sub4"}, {Network: lanID}}
 	siteApply(t, f, doc)
 	for _, o := range f.kinds["ports"] {
@@ -244,6 +247,11 @@ func TestDataVolumes(t *testing.T) {
 	shape.Volumes[0].SizeGiB = 5
 	if err := apply(t.Context(), fakeProvider(t, f, doc)); err == nil || len(sizes()) != 2 {
 		t.Errorf("without consent: %v, %v", err, sizes())
+	}
+	for _, m := range inv.Machines {
+		if s := p.DestroyMachine(m); (len(s.Details) == 2) != (m.Name == "t3-life-w-1") {
+			t.Errorf("%s: %v", m.Name, s.Details)
+		}
 	}
 	siteApply(t, f, doc, provider.ConsentVolumes)
 	if have := sizes(); !maps.Equal(have, map[string]int{"t3-life-w-1-data": 5}) || len(f.kinds["servers"]) != servers {
