@@ -34,7 +34,7 @@ func volumeName(v volumes.Volume) string { return v.Metadata[marks.Underscored(m
 
 // dataVolumesOf lists the additional volumes of a machine.
 func dataVolumesOf(p *Provider, machine string) []volumes.Volume {
-	return slices.DeleteFunc(p.everyVolumeOf(machine), func(v volumes.Volume) bool { return volumeName(v) == "" })
+	return slices.DeleteFunc(everyVolumeOf(p, machine), func(v volumes.Volume) bool { return volumeName(v) == "" })
 }
 
 // dataVolume finds an additional volume of a machine: if there are several of the name, the attached one.
@@ -72,7 +72,7 @@ func dataVolumeLacks(p *Provider, m provider.MachineSpec) []string {
 }
 
 // checkDataVolumes refuses to shrink volumes, which Cinder can't.
-func (p *Provider) checkDataVolumes(context.Context) error {
+func checkDataVolumes(p *Provider) error {
 	for _, m := range p.opts.Cluster.Machines() {
 		for _, want := range p.shape(provider.Role(m.Role), m.Pool).Volumes {
 			if v, ok := dataVolume(p, m.Name, want.Name); ok && v.Size > want.SizeGiB {

@@ -52,12 +52,12 @@ func (p *Provider) wipe(ctx context.Context, name string, progress plan.Progress
 	if err := p.removePorts(ctx, append(p.portsOf(name), nicsOf(p, name)...)); err != nil {
 		return err
 	}
-	if len(p.everyVolumeOf(name)) > 0 {
+	if len(everyVolumeOf(p, name)) > 0 {
 		if err := p.known.volumes.Next(ctx, 0, nil); err != nil { // Nova deletes most volumes with their server
 			return err
 		}
 	}
-	err := p.removeVolumes(ctx, p.everyVolumeOf(name), progress)
+	err := p.removeVolumes(ctx, everyVolumeOf(p, name), progress)
 	var held *errHeld
 	if errors.As(err, &held) { // the cache includes its server now
 		return p.wipe(ctx, name, progress)

@@ -13,12 +13,12 @@ import (
 // checkLasting refuses changes of fields that are fixed for the life of a cluster: the place of its machines, their way out, and the carrier
 // of the API's address. Otherwise one part would keep the old setting while another one is made with the new.
 func (p *Provider) checkLasting(ctx context.Context) error {
-	for _, check := range []func(context.Context) error{p.checkEndpointKind, p.checkBalancer, p.checkPlace, p.checkRouter, p.checkExternal, p.checkDataVolumes} {
+	for _, check := range []func(context.Context) error{p.checkEndpointKind, p.checkBalancer, p.checkPlace, p.checkRouter, p.checkExternal} {
 		if err := check(ctx); err != nil {
 			return err
 		}
 	}
-	return nil
+	return checkDataVolumes(p)
 }
 
 // lasts returns the refusal to change a field.

@@ -300,7 +300,7 @@ func (p *Provider) mendPort(ctx context.Context, m provider.MachineSpec) error {
 	}
 	groups, pairs := portGroups(p, m), p.pairs(m)
 	if !sameSet(port.SecurityGroups, groups) || m.Role == provider.Gateway && !samePairs(port, pairs) {
-		got, err := ports.Update(ctx, c, port.ID, p.portChange(m, port, groups, pairs)).Extract()
+		got, err := ports.Update(ctx, c, port.ID, portChange(p, m, port, groups, pairs)).Extract()
 		if port, err = made(p.known.ports, got, err, "change the port of %s", m.Name); err != nil {
 			return err
 		}
@@ -318,7 +318,7 @@ func (p *Provider) mendPort(ctx context.Context, m provider.MachineSpec) error {
 
 // portChange returns the request that gives a port the wanted security groups and additional addresses. A port that Neutron does not filter has neither,
 // so the request turns port security off or on where the port has groups and should have none, or the other way round.
-func (p *Provider) portChange(m provider.MachineSpec, port ports.Port, groups []string, pairs []ports.AddressPair) ports.UpdateOptsBuilder {
+func portChange(p *Provider, m provider.MachineSpec, port ports.Port, groups []string, pairs []ports.AddressPair) ports.UpdateOptsBuilder {
 	o := ports.UpdateOpts{SecurityGroups: &groups}
 	unfiltered := p.shape(m.Role, m.Pool).Unfiltered()
 	if m.Role == provider.Gateway || unfiltered {
