@@ -10,12 +10,36 @@ type OpenStack struct {
 	Region string `json:"region,omitempty" yaml:"region,omitempty" jsonschema:"maxLength=255"`
 	// Name or ID of the external network that provides floating IPs and to which the router connects. Left out: the cloud's only one.
 	ExternalNetwork string `json:"externalNetwork,omitempty" yaml:"externalNetwork,omitempty" jsonschema:"maxLength=255"`
+	// Name or ID of the external network's subnet from which floating IPs are taken, those of Services too. Left out: the cloud chooses.
+	FloatingSubnet string `json:"floatingSubnet,omitempty" yaml:"floatingSubnet,omitempty" jsonschema:"maxLength=255"`
 	// Network of the machines: created for the cluster, or an existing one.
 	Network OpenStackNetwork `json:"network,omitzero" yaml:"network,omitempty"`
 	// Accept and remember the SSH host key that a machine presents at the first contact if the cloud provides no console log from which to read it. An attacker between you and the machine at that moment can impersonate it.
 	TrustOnFirstUse bool `json:"trustOnFirstUse,omitempty" yaml:"trustOnFirstUse,omitempty" jsonschema:"default=false"`
 	// Size, image and placement of machines. Roles and pools can override each field.
 	Machine MachineShape `json:"machine,omitzero" yaml:"machine,omitempty"`
+	// Tags of networks, subnets, routers, security groups, ports, floating IPs, servers and the load balancer, beside Naupegos' own, which begin with "naupegos-". Tags that others set stay.
+	Tags []string `json:"tags,omitempty" yaml:"tags,omitempty" jsonschema:"maxItems=10"`
+	// Metadata of servers and of their volumes, beside Naupegos' own, whose keys begin with "naupegos_". Metadata that others set stay.
+	Metadata map[string]string `json:"metadata,omitempty" yaml:"metadata,omitempty"`
+	// Classes of load balancers that Services can choose with the annotation loadbalancer.openstack.org/class.
+	LoadBalancerClasses []LoadBalancerClass `json:"loadBalancerClasses,omitempty" yaml:"loadBalancerClasses,omitempty" jsonschema:"maxItems=50"`
+}
+
+// LoadBalancerClass says where load balancers of Services get their addresses. A field that is left out has the value for all Services.
+type LoadBalancerClass struct {
+	// Name of the class, in lower case.
+	Name string `json:"name" yaml:"name" jsonschema:"required,maxLength=63,pattern=^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"`
+	// Name or ID of the external network of the floating IPs.
+	FloatingNetwork string `json:"floatingNetwork,omitempty" yaml:"floatingNetwork,omitempty" jsonschema:"maxLength=255"`
+	// Name or ID of the external network's subnet from which the floating IPs are taken. Left out: the cloud chooses.
+	FloatingSubnet string `json:"floatingSubnet,omitempty" yaml:"floatingSubnet,omitempty" jsonschema:"maxLength=255"`
+	// Tags of the external network's subnets from which the floating IPs are taken, instead of a single subnet.
+	FloatingSubnetTags []string `json:"floatingSubnetTags,omitempty" yaml:"floatingSubnetTags,omitempty" jsonschema:"maxItems=10"`
+	// Name or ID of the network in which the load balancers get their own addresses, if it is not the machines'.
+	Network string `json:"network,omitempty" yaml:"network,omitempty" jsonschema:"maxLength=255"`
+	// Name or ID of the subnet of that network.
+	Subnet string `json:"subnet,omitempty" yaml:"subnet,omitempty" jsonschema:"maxLength=255"`
 }
 
 // OpenStackNetwork is the network of the machines.
@@ -52,6 +76,32 @@ type MachineShape struct {
 	UserData string `json:"userData,omitempty" yaml:"userData,omitempty" jsonschema:"enum=cloud-init,enum=ignition"`
 	// Pass user-data on a config drive instead of through the metadata service.
 	ConfigDrive *bool `json:"configDrive,omitempty" yaml:"configDrive,omitempty"`
+	// Names or IDs of existing security groups of the machines' ports, beside the cluster's own. They are never changed or removed.
+	SecurityGroups []string `json:"securityGroups,omitempty" yaml:"securityGroups,omitempty" jsonschema:"maxItems=20"`
+	// Whether Neutron filters the traffic of the machines' ports. With false, they have no security groups, and nothing but the machines' own firewall protects them. Left out everywhere: true.
+	PortSecurity *bool `json:"portSecurity,omitempty" yaml:"portSecurity,omitempty" host:"none"`
+	// Further existing networks in which the machines get a port, in the order of their interfaces after the first. Not for gateways. Naupegos and Kubernetes use the first interface alone.
+	Networks []MachineNetwork `json:"networks,omitempty" yaml:"networks,omitempty" jsonschema:"maxItems=10"`
+	// Empty volumes of each machine, beside its root volume. They are made and removed with the machine.
+	Volumes []MachineVolume `json:"volumes,omitempty" yaml:"volumes,omitempty" jsonschema:"maxItems=20"`
+}
+
+// MachineNetwork is an existing network in which machines get another port.
+type MachineNetwork struct {
+	// Name or ID of the network. It is never changed or removed.
+	Network string `json:"network" yaml:"network" jsonschema:"required,maxLength=255"`
+	// Name or ID of the subnet from which the port gets its address. Left out: Neutron chooses among the network's subnets.
+	Subnet string `json:"subnet,omitempty" yaml:"subnet,omitempty" jsonschema:"maxLength=255"`
+}
+
+// MachineVolume is an empty volume that is attached to a machine. Nothing on the machine formats or mounts it.
+type MachineVolume struct {
+	// Name of the volume, unique within the machine.
+	Name string `json:"name" yaml:"name" jsonschema:"required,maxLength=30,pattern=^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"`
+	// Size in GiB. It can grow, but not shrink.
+	SizeGiB int `json:"sizeGiB" yaml:"sizeGiB" jsonschema:"required,minimum=1,maximum=65536"`
+	// Type of the volume. Left out: the cloud's default.
+	Type string `json:"type,omitempty" yaml:"type,omitempty" jsonschema:"maxLength=255"`
 }
 
 // defaultOpenStackCIDR is the network of the machines if the document names none.
@@ -103,8 +153,28 @@ func (s MachineShape) Over(base MachineShape) MachineShape {
 	if s.ConfigDrive == nil {
 		s.ConfigDrive = base.ConfigDrive
 	}
+	return s.overPorts(base)
+}
+
+// overPorts returns s with unset fields of ports and volumes taken from base.
+func (s MachineShape) overPorts(base MachineShape) MachineShape {
+	if len(s.SecurityGroups) == 0 {
+		s.SecurityGroups = base.SecurityGroups
+	}
+	if s.PortSecurity == nil {
+		s.PortSecurity = base.PortSecurity
+	}
+	if len(s.Networks) == 0 {
+		s.Networks = base.Networks
+	}
+	if len(s.Volumes) == 0 {
+		s.Volumes = base.Volumes
+	}
 	return s
 }
+
+// Unfiltered reports whether Neutron lets all traffic of the machine through.
+func (s MachineShape) Unfiltered() bool { return s.PortSecurity != nil && !*s.PortSecurity }
 
 // Shape returns the machine shape of a role and pool in a defaulted document with provider openstack.
 func (c *Cluster) Shape(role, pool string) MachineShape {
@@ -128,7 +198,7 @@ func (c *Cluster) Shape(role, pool string) MachineShape {
 	}
 	if role == RoleGateway {
 		yes := true
-		s.FloatingIP = &yes
+		s.FloatingIP, s.Networks = &yes, nil
 	}
 	return s
 }

@@ -70,7 +70,7 @@ func TestPatternsAreEnforced(t *testing.T) {
 			}
 		}
 	})
-	if tried < 150 || within > 12 {
+	if tried < 150 || within > 16 {
 		t.Errorf("%d texts were tried, and %d of them are in sections that are wrong as a whole", tried, within)
 	}
 }

@@ -39,6 +39,15 @@ func TestGoldenManifests(t *testing.T) {
 		testkit.Golden(t, a.Name+".golden", a.Manifests)
 	}
 	testkit.Golden(t, "cloud.conf.golden", testOpenStack(t).CloudConf)
+	classes := testConf()
+	classes.FloatingSubnetID, classes.Classes = "floats-1", []BalancerClass{
+		{Name: "dmz", FloatingNetworkID: "net-2", FloatingSubnetTags: []string{"services", "public"}}, {Name: "inner", NetworkID: "net-3", SubnetID: "subnet-3"},
+	}
+	text, err := classes.Render()
+	if err != nil {
+		t.Fatal(err)
+	}
+	testkit.Golden(t, "cloud.conf-classes.golden", text)
 }
 
 // TestTheSecretIsInTheSecretAlone: only the Secret contains the credential.

@@ -21,12 +21,22 @@ type CloudConf struct {
 
 	SubnetID             string // subnet of the machines, in which load balancers get their addresses
 	FloatingNetworkID    string // external network of load balancers' floating IPs; empty: the controller finds one
+	FloatingSubnetID     string // its subnet of floating IPs; empty: the cloud chooses
 	NoLoadBalancers      bool   // the cloud has no Octavia, and the controller would not start without this setting
 	InternalLB           bool   // Services get addresses in the machines' subnet, without floating IPs
 	LBProvider           string // of Octavia; empty: the cloud's default
 	LBMethod             string // how load balancers distribute connections; empty: the controller's default
 	ManageSecurityGroups bool   // let Services open their NodePorts on machines; false if the workers' security group does
 	IgnoreVolumeZone     bool   // volumes are reachable from every zone; see OpenStack.VolumeZone
+	Classes              []BalancerClass
+}
+
+// BalancerClass is a class of load balancers that Services can choose. Empty fields have the value for all Services.
+type BalancerClass struct {
+	Name                                string
+	FloatingNetworkID, FloatingSubnetID string
+	FloatingSubnetTags                  []string
+	NetworkID, SubnetID                 string
 }
 
 // Render returns cloud.conf, which contains a secret. It returns fail.Internal if a required value is missing, or if a value would not be read back
@@ -69,10 +79,19 @@ func (c CloudConf) Render() ([]byte, error) {
 	}
 	put("subnet-id", c.SubnetID)
 	put("floating-network-id", c.FloatingNetworkID)
+	put("floating-subnet-id", c.FloatingSubnetID)
 	flag("internal-lb", c.InternalLB)
 	put("lb-provider", c.LBProvider)
 	put("lb-method", c.LBMethod)
 	flag("manage-security-groups", c.ManageSecurityGroups)
+	for _, class := range c.Classes {
+		section(`LoadBalancerClass "` + class.Name + `"`)
+		put("floating-network-id", class.FloatingNetworkID)
+		put("floating-subnet-id", class.FloatingSubnetID)
+		put("floating-subnet-tags", strings.Join(class.FloatingSubnetTags, ","))
+		put("network-id", class.NetworkID)
+		put("subnet-id", class.SubnetID)
+	}
 	section("BlockStorage")
 	flag("ignore-volume-az", c.IgnoreVolumeZone)
 	// request-timeout applies to every call, despite the section's name. On a busy cloud, its default of a minute ends the call that creates a load

@@ -115,6 +115,16 @@ type CloudInfo struct {
 	LBProvider        string // of load balancers; empty: the cloud's default
 	LBMethod          string // their method of distributing connections; empty: any
 	InternalBalancers bool   // load balancers get no floating IPs: the cloud has no external network
+	FloatingSubnetID  string // subnet of their floating IPs; empty: the cloud chooses
+	BalancerClasses   []BalancerClass
+}
+
+// BalancerClass is a class of load balancers that Services can choose. Empty fields have the value for all Services.
+type BalancerClass struct {
+	Name                                string
+	FloatingNetworkID, FloatingSubnetID string
+	FloatingSubnetTags                  []string
+	NetworkID, SubnetID                 string
 }
 
 // Leftovers are resources that the cluster itself made in the cloud: the cloud controller manager's for Services of type LoadBalancer, the

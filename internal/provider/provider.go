@@ -141,6 +141,9 @@ func DestroyStep(name string) string { return "destroy/" + name }
 // ConsentAddresses is the consent that the release of addresses requires: a released address cannot be had again.
 const ConsentAddresses = "give-up-addresses"
 
+// ConsentVolumes is the consent that the removal of volumes requires: what is on them is lost.
+const ConsentVolumes = "volumes"
+
 // ConsentLeave is the consent to abandon a machine that can be neither cleaned nor switched off: its software continues if the machine comes
 // back.
 const ConsentLeave = "leave-behind"

@@ -31,6 +31,7 @@ func Fields() Rules {
 	r.shapes("spec.provider.openstack.machine", "spec.endpoint.gateways.machine", "spec.controlPlane.machine", "spec.workers[].machine")
 	r.settings("spec.machines", "spec.controlPlane.machines", "spec.endpoint.gateways.machines", "spec.workers[].machines")
 	r.registries()
+	r.balancerClasses()
 	return r
 }
 
@@ -89,6 +90,9 @@ var fields = Rules{
 	"spec.provider.openstack.credential":         {Class: Free, Say: "it must lead to the same project", Live: true},
 	"spec.provider.openstack.region":             {Class: Refused, Say: backOrAnew, Live: true},
 	"spec.provider.openstack.externalNetwork":    {Class: Refused, Say: backOrAnew, Live: true},
+	"spec.provider.openstack.floatingSubnet":     {Class: Free, Say: "floating IPs that are made from now on come from it"},
+	"spec.provider.openstack.tags":               {Class: Free},
+	"spec.provider.openstack.metadata":           {Class: Free},
 	"spec.provider.openstack.network.cidr":       {Class: Refused, Say: backOrAnew, Live: true},
 	"spec.provider.openstack.network.dnsServers": {Class: Free, Say: "machines take them over when they renew their lease"},
 	"spec.provider.openstack.network.existing":   {Class: Refused, Say: backOrAnew, Live: true},
@@ -312,6 +316,15 @@ func (r Rules) registries() {
 	}
 }
 
+func (r Rules) balancerClasses() {
+	const path = "spec.provider.openstack.loadBalancerClasses[]"
+	next := Rule{Class: Free, Say: "load balancers that are made from now on have it"}
+	r[path] = next
+	for _, key := range []string{"name", "floatingNetwork", "floatingSubnet", "floatingSubnetTags", "network", "subnet"} {
+		r[strict.Join(path, key)] = next
+	}
+}
+
 // shapes adds the rules for a MachineShape at each of these paths.
 func (r Rules) shapes(places ...string) {
 	another := Rule{Class: Consent, Say: "replace-machines, for machines that are of another kind now"}
@@ -320,9 +333,16 @@ func (r Rules) shapes(places ...string) {
 		for _, key := range []string{"flavor", "image", "rootVolumeGiB", "rootVolumeType"} {
 			r[strict.Join(p, key)] = another
 		}
-		for _, key := range []string{"zones", "antiAffinity", "userData", "configDrive"} {
+		for _, key := range []string{"zones", "antiAffinity", "userData", "configDrive", "networks", "networks[].network", "networks[].subnet"} {
 			r[strict.Join(p, key)] = next
 		}
+		for _, key := range []string{"securityGroups", "portSecurity"} {
+			r[strict.Join(p, key)] = Rule{Class: Free, Say: "the ports of the machines change at once"}
+		}
+		r[strict.Join(p, "volumes[]")] = Rule{Class: Consent, Say: "volumes, where one is removed with what is on it; a new one is attached at once"}
+		r[strict.Join(p, "volumes[].name")] = Rule{Class: Free}
+		r[strict.Join(p, "volumes[].sizeGiB")] = Rule{Class: Free, Say: "the volume grows; it can't shrink"}
+		r[strict.Join(p, "volumes[].type")] = Rule{Class: Free, Say: "volumes that are made from now on have it"}
 		r[strict.Join(p, "floatingIP")] = Rule{Class: Consent, Say: "give-up-addresses, where floating IPs are given back"}
 	}
 }

@@ -67,13 +67,14 @@ func checkNoCloud(c *v1alpha1.Cluster, r *findings) {
 // emptyShape reports whether no field is set.
 func emptyShape(s v1alpha1.MachineShape) bool {
 	return s.Flavor == "" && s.Image == "" && s.RootVolumeGiB == nil && s.RootVolumeType == "" && len(s.Zones) == 0 &&
-		s.AntiAffinity == "" && s.FloatingIP == nil && s.UserData == "" && s.ConfigDrive == nil
+		s.AntiAffinity == "" && s.FloatingIP == nil && s.UserData == "" && s.ConfigDrive == nil &&
+		s.SecurityGroups == nil && s.PortSecurity == nil && s.Networks == nil && s.Volumes == nil
 }
 
 // checkOpenStack checks the provider's own fields, the machines' shapes, and the networks with access.
 func checkOpenStack(c *v1alpha1.Cluster, r *findings, os *v1alpha1.OpenStack) {
 	for _, f := range []struct{ key, value string }{
-		{"cloud", os.Cloud}, {"region", os.Region}, {"externalNetwork", os.ExternalNetwork},
+		{"cloud", os.Cloud}, {"region", os.Region}, {"externalNetwork", os.ExternalNetwork}, {"floatingSubnet", os.FloatingSubnet},
 		{"network.existing", os.Network.Existing}, {"network.subnet", os.Network.Subnet}, {"network.router", os.Network.Router},
 	} {
 		checkCloudName(r, openStackField+"."+f.key, f.value)
@@ -84,6 +85,7 @@ func checkOpenStack(c *v1alpha1.Cluster, r *findings, os *v1alpha1.OpenStack) {
 	}
 	checkShapesComplete(c, r, os)
 	checkOpenStackNetwork(r, os.Network)
+	checkSite(c, r, os)
 	if g := c.Spec.Endpoint.Gateways; g != nil && g.Machine.FloatingIP != nil && !*g.Machine.FloatingIP {
 		r.Add("spec.endpoint.gateways.machine.floatingIP", "is false, but gateways always have a floating IP", "leave it out")
 	}

@@ -70,6 +70,10 @@ func (c *Observer) cloudAddons(ctx context.Context, p layout.Params) (map[string
 		AuthURL: cred.AuthURL, Region: cred.Region, CredentialID: cred.ID, CredentialSecret: cred.Secret, Insecure: cred.Insecure, EndpointType: cred.Interface,
 		SubnetID: info.SubnetID, FloatingNetworkID: info.FloatingNetworkID, IgnoreVolumeZone: info.IgnoreVolumeZone,
 		NoLoadBalancers: info.NoLoadBalancers, InternalLB: info.InternalBalancers, LBProvider: info.LBProvider, LBMethod: info.LBMethod,
+		FloatingSubnetID: info.FloatingSubnetID,
+	}
+	for _, class := range info.BalancerClasses {
+		conf.Classes = append(conf.Classes, addon.BalancerClass(class))
 	}
 	ca, err := c.CloudCA(ctx)
 	if err != nil {

@@ -42,6 +42,14 @@ func (p *Provider) CloudInfo(ctx context.Context) (provider.CloudInfo, error) {
 		}
 		info.FloatingNetworkID, info.InternalBalancers = "", true // Services get addresses of the machines' network
 	}
+	if info.FloatingNetworkID != "" {
+		if info.FloatingSubnetID, err = floatingSubnet(ctx, p); err != nil {
+			return info, err
+		}
+	}
+	if info.BalancerClasses, err = balancerClasses(ctx, p); err != nil {
+		return info, err
+	}
 	volumes, err := p.volumeZones(ctx, true)
 	if err != nil {
 		return info, err

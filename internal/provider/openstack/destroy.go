@@ -18,11 +18,15 @@ import (
 
 const sweepStep = "destroy-rest"
 
-// DestroyMachine returns the step that removes a machine and its own resources: server, root volume, floating IP and port.
+// DestroyMachine returns the step that removes a machine and its own resources: server, volumes, floating IP and ports.
 func (p *Provider) DestroyMachine(m provider.Machine) *plan.Step {
+	var lost []string
+	for _, v := range dataVolumesOf(p, m.Name) {
+		lost = append(lost, lostVolume(v, m.Name))
+	}
 	return &plan.Step{
 		ID: provider.DestroyStep(m.Name), Action: plan.Destroy, Title: "destroy machine " + m.Name, Subject: m.Name,
-		Reason: "it is no longer wanted", Timeout: 3*p.opts.Timeouts.Delete + time.Minute,
+		Reason: "it is no longer wanted", Details: lost, Timeout: 3*p.opts.Timeouts.Delete + time.Minute,
 		Run: func(ctx context.Context, progress plan.Progress) error {
 			if err := p.balancer.RemoveMember(ctx, m, silent{}); err != nil {
 				return fail.Wrap(fail.KindOf(err), err, "take the machine out of the load balancer").At(m.Name)
@@ -45,15 +49,15 @@ func (p *Provider) wipe(ctx context.Context, name string, progress plan.Progress
 	if err := p.removeFloating(ctx, p.floatingOfMachine(name)); err != nil {
 		return err
 	}
-	if err := p.removePorts(ctx, p.portsOf(name)); err != nil {
+	if err := p.removePorts(ctx, append(p.portsOf(name), nicsOf(p, name)...)); err != nil {
 		return err
 	}
-	if len(p.volumesOf(name)) > 0 {
+	if len(everyVolumeOf(p, name)) > 0 {
 		if err := p.known.volumes.Next(ctx, 0, nil); err != nil { // Nova deletes most volumes with their server
 			return err
 		}
 	}
-	err := p.removeVolumes(ctx, p.volumesOf(name), progress)
+	err := p.removeVolumes(ctx, everyVolumeOf(p, name), progress)
 	var held *errHeld
 	if errors.As(err, &held) { // the cache includes its server now
 		return p.wipe(ctx, name, progress)

@@ -10,6 +10,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 
+	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
@@ -43,8 +44,8 @@ type fact struct {
 var facts = []fact{
 	{"network down", func(p place, _ preflight) bool { return off(p.Network.Up) }, true,
 		"network %n is switched off (admin_state_up is false): `openstack network set --enable` it"},
-	{"port security off", func(p place, _ preflight) bool { return off(p.Network.PortSecurity) }, true,
-		"network %n has port security switched off, so that its ports take no security groups: have its owner run `openstack network set --enable-port-security`, or name another network"},
+	{"port security off", func(p place, f preflight) bool { return off(p.Network.PortSecurity) && !f.allUnfiltered() }, true,
+		"network %n has port security switched off, so that its ports take no security groups: have its owner run `openstack network set --enable-port-security`, name another network, or set portSecurity: false for all machines"},
 	{"shared address in another project's network", func(p place, f preflight) bool {
 		return f.sharesVIP() && p.Network.Project != "" && p.Network.Project != f.me.Project.ID && !f.me.Admin()
 	}, true, "network %n belongs to another project, and by the usual policy only its owner lets the gateways' ports share an address (allowed address pairs): " +
@@ -75,6 +76,31 @@ func (f preflight) allConfigDrives() bool {
 		d := f.shape(m.Role, m.Pool).ConfigDrive
 		return d == nil || !*d
 	})
+}
+
+// allUnfiltered reports whether no machine's port has security groups.
+func (f preflight) allUnfiltered() bool {
+	return len(f.want.Machines) > 0 && !slices.ContainsFunc(f.want.Machines, func(m provider.MachineSpec) bool { return !f.shape(m.Role, m.Pool).Unfiltered() })
+}
+
+// site checks the existing security groups, networks and subnets that the document names beside the machines' network.
+func (f preflight) site(ctx context.Context) error {
+	if err := f.found.refusal(aboutNetworks, findSite(ctx, f.Provider)); err != nil {
+		return err
+	}
+	if f.needsExternal() {
+		_, err := f.externalNetwork(ctx)
+		if err == nil {
+			_, err = floatingSubnet(ctx, f.Provider)
+		} else if fail.KindOf(err) == fail.Refused { // routing reports it
+			err = nil
+		}
+		if err := f.found.refusal(aboutNetworks, err); err != nil {
+			return err
+		}
+	}
+	_, err := balancerClasses(ctx, f.Provider)
+	return f.found.refusal(aboutNetworks, err)
 }
 
 // judge collects the problems of an existing network, its subnet, and the router that connects it to the outside.

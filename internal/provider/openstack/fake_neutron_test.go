@@ -92,6 +92,12 @@ func (f *fakeCloud) makeNeutron(kind string, t thing) (_ thing, status int, text
 		g["security_group_rules"] = append(g["security_group_rules"].([]any), t)
 		return t, 0, ""
 	case "ports":
+		if f.untagged && t["tags"] != nil {
+			return nil, 400, "Unrecognized attribute(s) 'tags'"
+		}
+		if t["fixed_ips"] == nil { // Neutron chooses a subnet
+			t["fixed_ips"] = []any{map[string]any{"subnet_id": "any"}}
+		}
 		for i := range t["fixed_ips"].([]any) {
 			ip := t["fixed_ips"].([]any)[i].(map[string]any)
 			if ip["ip_address"] == nil {

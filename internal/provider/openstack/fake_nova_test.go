@@ -101,10 +101,15 @@ func (f *fakeCloud) server(w http.ResponseWriter, r *http.Request, path []string
 		refuse(w, 404, "Instance could not be found")
 	case r.Method == http.MethodGet:
 		answer(w, 200, thing{"server": f.get("servers", path[1])})
-	case r.Method == http.MethodDelete:
+	case r.Method == http.MethodDelete && len(path) == 2:
 		s := f.get("servers", path[1])
 		s["OS-EXT-STS:task_state"], f.looks[path[1]] = "deleting", 0
 		w.WriteHeader(204)
+	case r.Method == http.MethodPut: // tags, metadata
+		f.get("servers", path[1])[path[2]] = body[path[2]]
+		answer(w, 200, body)
+	case len(path) > 2 && path[2] == "os-volume_attachments":
+		f.attach(w, path, body)
 	case body["os-getConsoleOutput"] != nil:
 		answer(w, 200, thing{"output": f.console})
 	default: // os-start, os-stop
@@ -118,11 +123,45 @@ func (f *fakeCloud) server(w http.ResponseWriter, r *http.Request, path []string
 	}
 }
 
-func (f *fakeCloud) makeServer(w http.ResponseWriter, s thing, hints any) {
-	port := f.get("ports", s["networks"].([]any)[0].(map[string]any)["port"].(string))
-	if port == nil || port.str("device_id") != "" {
-		refuse(w, 409, "Port is still in use")
+// attach attaches a volume, or detaches it.
+func (f *fakeCloud) attach(w http.ResponseWriter, path []string, body thing) {
+	if len(path) == 4 {
+		v := f.get("volumes", path[3])
+		if v == nil || v.str("status") != "in-use" {
+			refuse(w, 404, "no such attachment")
+			return
+		}
+		v["status"], v["attachments"] = "available", []any{}
+		w.WriteHeader(202)
 		return
+	}
+	a := thing(body["volumeAttachment"].(map[string]any))
+	v := f.get("volumes", a.str("volumeId"))
+	if v == nil || v.str("status") != "available" {
+		refuse(w, 400, "Invalid volume: status must be available")
+		return
+	}
+	v["status"], v["attachments"] = "in-use", []any{thing{"server_id": path[1], "volume_id": v["id"]}}
+	answer(w, 200, body)
+}
+
+// attached lists the volumes that are attached to a server, but its root volume.
+func (f *fakeCloud) attached(server string) []thing {
+	return slices.DeleteFunc(slices.Clone(f.kinds["volumes"]), func(v thing) bool {
+		at, _ := v["attachments"].([]any)
+		return len(at) == 0 || at[0].(thing).str("server_id") != server
+	})
+}
+
+func (f *fakeCloud) makeServer(w http.ResponseWriter, s thing, hints any) {
+	var nics []thing
+	for _, n := range s["networks"].([]any) {
+		port := f.get("ports", n.(map[string]any)["port"].(string))
+		if port == nil || port.str("device_id") != "" {
+			refuse(w, 409, "Port is still in use")
+			return
+		}
+		nics = append(nics, port)
 	}
 	if disks, ok := s["block_device_mapping_v2"].([]any); ok {
 		v := f.get("volumes", disks[0].(map[string]any)["uuid"].(string))
@@ -133,7 +172,9 @@ func (f *fakeCloud) makeServer(w http.ResponseWriter, s thing, hints any) {
 	}
 	f.add("servers", s)
 	s["status"], s["hints"] = "BUILD", hints
-	port["device_id"], port["device_owner"] = s["id"], "compute:nova"
+	for _, port := range nics {
+		port["device_id"], port["device_owner"] = s["id"], "compute:nova"
+	}
 	answer(w, 202, thing{"server": thing{"id": s["id"]}})
 }
 
@@ -186,6 +227,9 @@ func (f *fakeCloud) dropServer(s thing) {
 			o["device_id"], o["device_owner"] = "", ""
 		}
 	}
+	for _, v := range f.attached(s.str("id")) {
+		f.drop("volumes", v.str("id"))
+	}
 	if v := f.volumeOf(s); v != nil {
 		if s.str("status") == "ACTIVE" { // delete_on_termination; Nova forgets it of servers that it never scheduled
 			f.drop("volumes", v.str("id"))
@@ -194,6 +238,16 @@ func (f *fakeCloud) dropServer(s thing) {
 }
 
 func (f *fakeCloud) cinder(w http.ResponseWriter, r *http.Request, path []string, body thing) {
+	switch {
+	case r.Method == http.MethodPut: // metadata
+		f.get("volumes", path[1])["metadata"] = body["metadata"]
+		answer(w, 200, body)
+		return
+	case len(path) == 3: // os-extend
+		f.get("volumes", path[1])["size"] = body["os-extend"].(map[string]any)["new_size"]
+		w.WriteHeader(202)
+		return
+	}
 	switch r.Method {
 	case http.MethodPost:
 		v := f.add("volumes", thing(body["volume"].(map[string]any)))

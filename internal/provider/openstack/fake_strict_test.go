@@ -55,7 +55,7 @@ func (f *fakeCloud) refuses(path []string, body thing) (status int, text string)
 		}
 		return image()
 	case "ports":
-		if on, told := f.get("networks", ask.str("network_id"))["port_security_enabled"].(bool); told && !on {
+		if on, told := f.get("networks", ask.str("network_id"))["port_security_enabled"].(bool); told && !on && (ask["security_groups"] == nil || len(ask["security_groups"].([]any)) > 0) {
 			return 409, "Port security must be enabled and port must have an IP address in order to use security groups."
 		}
 	case "floatingips":

@@ -32,6 +32,7 @@ type fakeCloud struct {
 	balancers      string                          // the default provider of load balancers
 	lacks          string                          // kinds of services that it does not have
 	compute        string                          // the newest version that Nova speaks; empty: any
+	untagged       bool                            // Neutron takes no tags of a port that is made, but later
 	strict         bool                            // what is asked for is checked as real services check it: see refuses
 	zones          []string                        // in which Nova makes servers
 	away           []string                        // zones in which nothing can be made for now

@@ -37,7 +37,11 @@ func (p *Provider) ensureFloatingIP(ctx context.Context, portID string, tags []s
 		if err != nil {
 			return f, err
 		}
-		got, err := floatingips.Create(ctx, c, floatingips.CreateOpts{FloatingNetworkID: external, PortID: portID, Description: p.n.Mark()}).Extract()
+		subnet, err := floatingSubnet(ctx, p)
+		if err != nil {
+			return f, err
+		}
+		got, err := floatingips.Create(ctx, c, floatingips.CreateOpts{FloatingNetworkID: external, SubnetID: subnet, PortID: portID, Description: p.n.Mark()}).Extract()
 		var failed error
 		if f, ok, failed = late(ctx, p.known.floating, err, func(f floatingips.FloatingIP) bool { return f.PortID == portID }); failed != nil {
 			return f, failed

@@ -18,7 +18,7 @@ func (p *Provider) checkLasting(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return checkDataVolumes(p)
 }
 
 // lasts returns the refusal to change a field.

@@ -177,7 +177,7 @@ func withFault(ctx context.Context, c *cloud.Cloud, s servers.Server) (servers.S
 	return s, cloud.Wrap(cloud.UnlessGone(err), "look why server %s failed", s.Name)
 }
 
-// listVolumes lists the root volumes of the cluster's machines. Volumes of PersistentVolumeClaims carry other metadata.
+// listVolumes lists the volumes of the cluster's machines. Volumes of PersistentVolumeClaims carry other metadata.
 func (p *Provider) listVolumes(ctx context.Context) ([]volumes.Volume, error) {
 	c, err := p.cloud(ctx)
 	if err != nil {

@@ -24,6 +24,7 @@ type lookups struct {
 	router   string
 	flavors  []flavors.Flavor // nil: not listed yet
 	images   map[string]images.Image
+	site     site
 
 	volumeZones, serverZones []listedZone // nil: not asked yet
 }
@@ -62,7 +63,7 @@ func (p *Provider) existingSubnet(ctx context.Context) (subnets.Subnet, error) {
 	if p.lookups.subnet != nil {
 		return *p.lookups.subnet, nil
 	}
-	network, err := p.findNetwork(ctx, p.spec().Network.Existing)
+	network, err := p.findNetwork(ctx, p.spec().Network.Existing, "spec.provider.openstack.network.existing")
 	if err != nil {
 		return subnets.Subnet{}, err
 	}
@@ -93,7 +94,7 @@ func byName(name string) string {
 }
 
 // findNetwork finds one network by name or ID.
-func (p *Provider) findNetwork(ctx context.Context, name string) (networks.Network, error) {
+func (p *Provider) findNetwork(ctx context.Context, name, field string) (networks.Network, error) {
 	c, err := p.cloud(ctx)
 	if err != nil {
 		return networks.Network{}, err
@@ -107,7 +108,7 @@ func (p *Provider) findNetwork(ctx context.Context, name string) (networks.Netwo
 		return networks.Network{}, cloud.Wrap(err, "look for network %s", name)
 	}
 	if len(all) != 1 {
-		return networks.Network{}, cloud.NotOne(len(all), "networks", name, "spec.provider.openstack.network.existing")
+		return networks.Network{}, cloud.NotOne(len(all), "networks", name, field)
 	}
 	return all[0], nil
 }

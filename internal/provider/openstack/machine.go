@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -30,6 +31,13 @@ func (p *Provider) machinePlan(m provider.MachineSpec, seen provider.Machine, fo
 		ID: provider.MachineStep(m.Name), Action: plan.Create, Title: "boot machine " + m.Name, Subject: m.Name,
 		Reason: "it does not exist", Timeout: t.Volume + maxMakes*t.Boot + t.Console + time.Minute,
 		Details: []string{"server of flavor " + shape.Flavor + ", " + strings.ReplaceAll(shapeMark(shape), ";", ", ")},
+	}
+	for _, v := range shape.Volumes {
+		s.Details = append(s.Details, fmt.Sprintf("volume %s: %d GiB", v.Name, v.SizeGiB))
+		s.Timeout += t.Volume
+	}
+	for _, n := range shape.Networks {
+		s.Details = append(s.Details, "port in network "+n.Network)
 	}
 	makes := 0
 	s.Run = func(ctx context.Context, progress plan.Progress) error {
@@ -66,6 +74,7 @@ func (p *Provider) incomplete(m provider.MachineSpec) []string {
 	if len(p.serversOf(m.Name)) > 1 {
 		out = append(out, "there is a duplicate server")
 	}
+	out = append(out, dataVolumeLacks(p, m)...)
 	if s, ok := p.serverOf(m.Name); ok && len(p.opts.HostKeys.Get(s.ID)) == 0 && !p.spec().TrustOnFirstUse {
 		out = append(out, "its SSH host keys are not known")
 	}
@@ -96,6 +105,9 @@ func (p *Provider) ensureMachine(ctx context.Context, m provider.MachineSpec, ma
 		case errors.As(err, &failed):
 			return fail.New(fail.Refused, "Nova could not make its server: %s", failed.fault).At(m.Name).Do("%s", p.remedy(m, failed.fault))
 		case err != nil:
+			return err
+		}
+		if err := ensureDataVolumes(ctx, p, m, s, progress); err != nil {
 			return err
 		}
 		return p.pinHostKeys(ctx, m.Name, s, progress)

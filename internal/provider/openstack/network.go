@@ -13,6 +13,7 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
@@ -159,7 +160,7 @@ func (p *Provider) ensureNet(ctx context.Context) (networks.Network, error) {
 			return net, err
 		}
 	}
-	if net.Tags, err = p.tag(ctx, "networks", net.ID, net.Tags, []string{p.n.Mark()}); err != nil {
+	if net.Tags, err = p.tag(ctx, "networks", net.ID, net.Tags, p.n.Tags(provider.MachineSpec{})); err != nil {
 		return net, err
 	}
 	p.known.networks.Keep(net)
@@ -200,7 +201,7 @@ func (p *Provider) ensureSubnet(ctx context.Context, net networks.Network) (subn
 			return sub, err
 		}
 	}
-	if sub.Tags, err = p.tag(ctx, "subnets", sub.ID, sub.Tags, []string{p.n.Mark()}); err != nil {
+	if sub.Tags, err = p.tag(ctx, "subnets", sub.ID, sub.Tags, p.n.Tags(provider.MachineSpec{})); err != nil {
 		return sub, err
 	}
 	p.known.subnets.Keep(sub)
@@ -251,7 +252,7 @@ func (p *Provider) ensureRouter(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
-	if router.Tags, err = p.tag(ctx, "routers", router.ID, router.Tags, []string{p.n.Mark()}); err != nil {
+	if router.Tags, err = p.tag(ctx, "routers", router.ID, router.Tags, p.n.Tags(provider.MachineSpec{})); err != nil {
 		return "", err
 	}
 	p.known.routers.Keep(router)

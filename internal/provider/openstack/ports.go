@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/portsecurity"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 	"golang.org/x/sync/errgroup"
 
@@ -30,6 +31,7 @@ type newPort struct {
 	SecurityGroups      *[]string           `json:"security_groups,omitempty"`
 	AllowedAddressPairs []ports.AddressPair `json:"allowed_address_pairs,omitempty"`
 	Tags                []string            `json:"tags,omitempty"`
+	PortSecurity        *bool               `json:"port_security_enabled,omitempty"`
 }
 
 // perRequest bounds the number of ports in one request. The network service takes a while for each port, and Nova can start with the machines
@@ -115,7 +117,7 @@ func portMachine(o ports.Port) string {
 	if m := marks.Tagged(o.Tags, marks.KeyMachine); m != "" {
 		return m
 	}
-	if marks.Tagged(o.Tags, marks.KeyRole) != "" {
+	if marks.Tagged(o.Tags, marks.KeyRole) != "" || strings.Contains(o.Name, "."+roleNIC+".") {
 		return ""
 	}
 	return o.Name
@@ -207,17 +209,17 @@ func (p *Provider) portDetail(m provider.MachineSpec) string {
 		return "remove a duplicate port of " + m.Name
 	case !slices.Contains(port.Tags, p.n.Mark()):
 		return "tags of the port of " + m.Name
-	case !slices.Equal(port.SecurityGroups, p.groupIDs(m.Role)):
-		return "security group of " + m.Name
-	case m.Role == provider.Gateway && !samePairs(port, p.pairs(m.Role)):
+	case !sameSet(port.SecurityGroups, portGroups(p, m)):
+		return "security groups of " + m.Name
+	case m.Role == provider.Gateway && !samePairs(port, p.pairs(m)):
 		return "virtual address of " + m.Name
 	}
 	return ""
 }
 
-// pairs returns the additional addresses that machines of a role may use: the gateways share the virtual address.
-func (p *Provider) pairs(role provider.Role) []ports.AddressPair {
-	if vip := p.vipAddress(); role == provider.Gateway && vip != "" {
+// pairs returns the additional addresses that a machine may use: the gateways share the virtual address. An unfiltered port may use any.
+func (p *Provider) pairs(m provider.MachineSpec) []ports.AddressPair {
+	if vip := p.vipAddress(); m.Role == provider.Gateway && vip != "" && !p.shape(m.Role, m.Pool).Unfiltered() {
 		return []ports.AddressPair{{IPAddress: vip}}
 	}
 	return nil
@@ -232,6 +234,9 @@ func (p *Provider) ensurePorts(ctx context.Context, want []provider.MachineSpec,
 	if err := cache.Fresh(ctx, p.known.ports, p.known.groups, p.known.subnets); err != nil {
 		return err
 	}
+	if err := findSite(ctx, p); err != nil {
+		return err
+	}
 	sub, err := p.subnet(ctx)
 	if err != nil {
 		return err
@@ -239,7 +244,11 @@ func (p *Provider) ensurePorts(ctx context.Context, want []provider.MachineSpec,
 	var missing []newPort
 	for _, m := range want {
 		if len(p.portsOf(m.Name)) == 0 {
-			missing = append(missing, p.wantedPort(m, sub.NetworkID, sub.ID))
+			port := p.wantedPort(m, sub.NetworkID, sub.ID)
+			if port.PortSecurity, err = portSecurity(ctx, p, m, sub.NetworkID); err != nil {
+				return err
+			}
+			missing = append(missing, port)
 		}
 	}
 	if len(missing) > 0 {
@@ -258,10 +267,10 @@ func (p *Provider) ensurePorts(ctx context.Context, want []provider.MachineSpec,
 }
 
 func (p *Provider) wantedPort(m provider.MachineSpec, network, subnet string) newPort {
-	groups := p.groupIDs(m.Role)
+	groups := portGroups(p, m)
 	return newPort{
 		Name: m.Name, Description: p.n.Mark(), NetworkID: network, FixedIPs: []ports.IP{{SubnetID: subnet, IPAddress: m.Address}},
-		SecurityGroups: &groups, AllowedAddressPairs: p.pairs(m.Role), Tags: p.n.Tags(m),
+		SecurityGroups: &groups, AllowedAddressPairs: p.pairs(m), Tags: p.n.Tags(m),
 	}
 }
 
@@ -289,13 +298,9 @@ func (p *Provider) mendPort(ctx context.Context, m provider.MachineSpec) error {
 	if err := p.removeTwice(ctx, c, twice, m.Name); err != nil {
 		return err
 	}
-	groups, pairs := p.groupIDs(m.Role), p.pairs(m.Role)
-	if !slices.Equal(port.SecurityGroups, groups) || m.Role == provider.Gateway && !samePairs(port, pairs) {
-		o := ports.UpdateOpts{SecurityGroups: &groups}
-		if m.Role == provider.Gateway {
-			o.AllowedAddressPairs = &pairs
-		}
-		got, err := ports.Update(ctx, c, port.ID, o).Extract()
+	groups, pairs := portGroups(p, m), p.pairs(m)
+	if !sameSet(port.SecurityGroups, groups) || m.Role == provider.Gateway && !samePairs(port, pairs) {
+		got, err := ports.Update(ctx, c, port.ID, portChange(p, m, port, groups, pairs)).Extract()
 		if port, err = made(p.known.ports, got, err, "change the port of %s", m.Name); err != nil {
 			return err
 		}
@@ -309,4 +314,22 @@ func (p *Provider) mendPort(ctx context.Context, m provider.MachineSpec) error {
 		p.known.ports.Keep(port)
 	}
 	return nil
+}
+
+// portChange returns the request that gives a port the wanted security groups and additional addresses. A port that Neutron does not filter has neither,
+// so the request turns port security off or on where the port has groups and should have none, or the other way round.
+func portChange(p *Provider, m provider.MachineSpec, port ports.Port, groups []string, pairs []ports.AddressPair) ports.UpdateOptsBuilder {
+	o := ports.UpdateOpts{SecurityGroups: &groups}
+	unfiltered := p.shape(m.Role, m.Pool).Unfiltered()
+	if m.Role == provider.Gateway || unfiltered {
+		if pairs == nil {
+			pairs = []ports.AddressPair{}
+		}
+		o.AllowedAddressPairs = &pairs
+	}
+	if unfiltered || len(port.SecurityGroups) == 0 {
+		on := !unfiltered
+		return portsecurity.PortUpdateOptsExt{UpdateOptsBuilder: o, PortSecurityEnabled: &on}
+	}
+	return o
 }

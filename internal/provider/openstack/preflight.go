@@ -117,6 +117,9 @@ func (f preflight) networks(ctx context.Context) error {
 	if err := f.found.refusal(aboutNetworks, f.checkReserved(ctx)); err != nil {
 		return err
 	}
+	if err := f.site(ctx); err != nil {
+		return err
+	}
 	if f.spec().Network.Existing != "" {
 		sub, err := f.existingSubnet(ctx)
 		if err != nil {
@@ -209,7 +212,12 @@ func (f preflight) volumes() {
 	f.found.warn(why + ": PersistentVolumeClaims will get no volumes, and there is no StorageClass")
 	told := map[string]bool{}
 	for _, m := range f.want.Machines {
-		if f.shape(m.Role, m.Pool).RootVolume() > 0 && !told[poolName(m)] {
+		s := f.shape(m.Role, m.Pool)
+		if len(s.Volumes) > 0 && !told[poolName(m)] {
+			told[poolName(m)] = true
+			f.found.add(aboutAPIs, "%s, and %s wants volumes: leave them out", why, poolName(m))
+		}
+		if s.RootVolume() > 0 && !told[poolName(m)] {
 			told[poolName(m)] = true
 			f.found.add(aboutAPIs, "%s, and %s wants root volumes: leave rootVolumeGiB out, or set it to 0", why, poolName(m))
 		}
@@ -222,6 +230,11 @@ func (f preflight) volumeTypes(ctx context.Context) error {
 	for _, m := range f.want.Machines {
 		if s := f.shape(m.Role, m.Pool); s.RootVolume() > 0 && s.RootVolumeType != "" {
 			wanted[s.RootVolumeType] = poolName(m)
+		}
+		for _, v := range f.shape(m.Role, m.Pool).Volumes {
+			if v.Type != "" {
+				wanted[v.Type] = poolName(m)
+			}
 		}
 	}
 	if len(wanted) == 0 || f.c.Volume == nil { // volumes reports that

@@ -106,7 +106,14 @@ func randomShape(r *rand.Rand) string {
 	}
 	out += mostly(r, pick(r, "", ", zones: [nova]", `, zones: [nova, "AZ 1"]`), ", zones: [gone]")
 	out += pick(r, "", "", ", configDrive: true", ", configDrive: false") + pick(r, "", "", ", antiAffinity: hard", ", antiAffinity: soft", ", antiAffinity: none")
+	out += mostly(r, pick(r, "", "", ", securityGroups: [web]", ", portSecurity: false", ", portSecurity: true"), ", securityGroups: [gone]", ", securityGroups: [twice]")
+	out += mostly(r, pick(r, "", "", ", volumes: [{name: data, sizeGiB: 2, type: fast}]", ", volumes: [{name: a, sizeGiB: 1}, {name: b, sizeGiB: 3}]"), ", volumes: [{name: a, sizeGiB: 1, type: none}]")
 	return out + mostly(r, "", ", userData: ignition")
+}
+
+// randomNetworks returns additional networks of a group's machines, which gateways can't have.
+func randomNetworks(r *rand.Rand) string {
+	return mostly(r, pick(r, "", "", ", networks: [{network: lan}]", ", networks: [{network: lan, subnet: sub4}]"), ", networks: [{network: gone}]", ", networks: [{network: lan, subnet: gone}]")
 }
 
 // randomEndpoint returns the fields of an endpoint of any kind.
@@ -141,9 +148,11 @@ func randomSpec(r *rand.Rand) string {
 	external := mostly(r, pick(r, "", "      externalNetwork: public\n"), "      externalNetwork: gone\n")
 	access := "  access: {sshCIDRs: [198.51.100.0/24]" + pick(r, "", ", nodePortCIDRs: [203.0.113.0/24, 203.0.113.0/25]") + "}\n"
 	site := pick(r, "", access) + pick(r, "", "  registry: {}\n") + pick(r, "", "  kubernetes: {cni: none}\n  smokeTest: false\n", "  addons: [{name: metrics-server}, {name: node-exporter}]\n")
+	labels := mostly(r, pick(r, "", "", "      tags: [team=a, b]\n", "      metadata: {owner: me}\n"), "      floatingSubnet: gone\n") +
+		mostly(r, pick(r, "", "", "      loadBalancerClasses: [{name: inner, network: lan}]\n"), "      loadBalancerClasses: [{name: inner, network: gone}]\n")
 	workers := ""
 	for i := range r.IntN(3) {
-		workers += fmt.Sprintf("    - {name: w%d, replicas: %d, machine: {%s}}\n", i, r.IntN(3), randomShape(r))
+		workers += fmt.Sprintf("    - {name: w%d, replicas: %d, machine: {%s}}\n", i, r.IntN(3), randomShape(r)+randomNetworks(r))
 	}
 	if workers == "" {
 		workers = "    - {name: w, replicas: 1}\n"
@@ -160,7 +169,7 @@ func randomSpec(r *rand.Rand) string {
   endpoint: {%s}
 %s  controlPlane: {replicas: %s, machine: {floatingIP: %s%s}}
   workers:
-%s`, external, network, randomShape(r), endpoint, site, replicas, pick(r, "true", "false"), control, workers)
+%s`, external+labels, network, randomShape(r), endpoint, site, replicas, pick(r, "true", "false"), control, workers)
 }
 
 // randomCloud returns a fake cloud in which some objects are missing, shared, hidden, down or duplicated.
@@ -190,6 +199,10 @@ func randomCloud(r *rand.Rand) *fakeCloud {
 	f.add("floatingips", thing{"floating_ip_address": "198.51.100.251", "project_id": f.project})
 	f.add("floatingips", thing{"floating_ip_address": "198.51.100.252", "project_id": f.project, "port_id": "taken", "fixed_ip_address": "10.0.0.9"})
 	f.kinds["types"] = []thing{{"id": "t1", "name": "fast"}}
+	f.add("security-groups", thing{"name": "web", "security_group_rules": []any{}})
+	for range 2 {
+		f.add("security-groups", thing{"name": "twice", "security_group_rules": []any{}})
+	}
 	public := f.kinds["networks"][0]
 	switch r.IntN(20) {
 	case 0:

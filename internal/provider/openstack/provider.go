@@ -83,6 +83,7 @@ func New(o Options) (*Provider, error) {
 		return nil, err
 	}
 	p := &Provider{opts: o, n: marks.Names{ID: o.ClusterID, Cluster: o.Cluster.Metadata.Name}}
+	p.n.Site = marks.Site{Tags: p.spec().Tags, Metadata: p.spec().Metadata}
 	p.known = p.caches()
 	p.balancer = balancer.New(balancer.Options{
 		Names: p.n, Octavia: p.octavia(), Port: o.Cluster.Spec.Endpoint.Port, Floating: balancerAddress{p},

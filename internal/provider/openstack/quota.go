@@ -44,6 +44,11 @@ func needMachines(p *Provider, d quota.Demand, want provider.Wanted, sizes map[s
 		if p.floatingMissing(m) {
 			d[quota.FloatingIPs]++
 		}
+		for _, v := range s.Volumes {
+			if _, ok := dataVolume(p, m.Name, v.Name); !ok {
+				d.Volume(v.SizeGiB, v.Type)
+			}
+		}
 		group, _ := p.serverGroupName(m)
 		if group != "" {
 			groups[group]++
@@ -57,6 +62,7 @@ func needMachines(p *Provider, d quota.Demand, want provider.Wanted, sizes map[s
 			d[quota.ServerGroups]++
 		}
 		d[quota.Servers]++
+		d[quota.Ports] += max(0, len(s.Networks)-len(nicsOf(p, m.Name)))
 		d[quota.Cores] += sizes[s.Flavor].vcpus
 		d[quota.RAM] += sizes[s.Flavor].ramMiB
 		if gib := s.RootVolume(); gib > 0 && len(p.volumesOf(m.Name)) == 0 {

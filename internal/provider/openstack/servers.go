@@ -92,11 +92,15 @@ func (p *Provider) createServer(ctx context.Context, m provider.MachineSpec, pro
 	if err != nil {
 		return servers.Server{}, err
 	}
+	nics, err := ensureNICs(ctx, p, m)
+	if err != nil {
+		return servers.Server{}, err
+	}
 	meta := p.n.Metadata(m)
 	meta[marks.Underscored(marks.KeyShape)] = shapeMark(shape)
 	o := servers.CreateOpts{
 		Name: m.Name, FlavorRef: flavor.ID, UserData: data, AvailabilityZone: zone(shape, m.Index), ConfigDrive: shape.ConfigDrive,
-		Networks: []servers.Network{{Port: port.ID}}, Metadata: meta, Tags: []string{p.n.ServerTag()},
+		Networks: append([]servers.Network{{Port: port.ID}}, nics...), Metadata: meta, Tags: p.n.ServerTags(),
 	}
 	if shape.RootVolume() > 0 {
 		v, err := p.ensureVolume(ctx, m, progress)

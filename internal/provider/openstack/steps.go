@@ -25,6 +25,9 @@ func (p *Provider) Steps(ctx context.Context, want provider.Wanted, seen *provid
 	if err := p.lookForFormer(ctx); err != nil {
 		return nil, err
 	}
+	if err := findSite(ctx, p); err != nil {
+		return nil, err
+	}
 	steps, err := p.networkPlans()
 	if err != nil {
 		return nil, err
@@ -56,7 +59,21 @@ func (p *Provider) Steps(ctx context.Context, want provider.Wanted, seen *provid
 		m.Needs = append(m.Needs, portsOf[m.Subject])
 	}
 	steps = append(steps, machines...)
+	steps = append(steps, surplusVolumesPlan(p, want), last(labelsPlan(p), steps))
 	return order(slices.DeleteFunc(steps, func(s *plan.Step) bool { return s == nil })), nil
+}
+
+// last lets a step wait for all others; nil stays nil.
+func last(s *plan.Step, others []*plan.Step) *plan.Step {
+	if s == nil {
+		return nil
+	}
+	for _, o := range others {
+		if o != nil {
+			s.Needs = append(s.Needs, o.ID)
+		}
+	}
+	return s
 }
 
 // Balance returns the step that updates the load balancer to the current machines; none if it is up to date.

@@ -3,6 +3,7 @@ package openstack
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
@@ -26,6 +27,11 @@ const (
 
 // volumesOf lists the root volumes of a machine: one, or more after an interrupted run.
 func (p *Provider) volumesOf(machine string) []volumes.Volume {
+	return slices.DeleteFunc(everyVolumeOf(p, machine), func(v volumes.Volume) bool { return volumeName(v) != "" })
+}
+
+// everyVolumeOf lists the volumes of a machine.
+func everyVolumeOf(p *Provider, machine string) []volumes.Volume {
 	return p.known.volumes.Filter(func(v volumes.Volume) bool { return v.Metadata[marks.Underscored(marks.KeyMachine)] == machine })
 }
 

@@ -3,6 +3,7 @@ package marks
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,12 +20,14 @@ const (
 	keyPool    = KeyPrefix + "pool"
 	keyIndex   = KeyPrefix + "index"
 	KeyShape   = KeyPrefix + "shape"
+	KeyVolume  = KeyPrefix + "volume"
 )
 
 // Names makes the names and marks of one cluster's resources.
 type Names struct {
 	ID      string // of the cluster
 	Cluster string // its name
+	Site    Site
 }
 
 // Mark returns the tag of all the cluster's resources, which is also the whole description of those in Neutron and Octavia: a create call can
@@ -46,11 +49,13 @@ func (n Names) Tags(m provider.MachineSpec) []string {
 	for _, kv := range machineMarks(m) {
 		out = append(out, kv[0]+"="+kv[1])
 	}
-	return out
+	return append(out, n.Site.tags()...)
 }
 
 // RoleTags lists the marks of a resource with a role ("control-plane", or another distinction such as "vip", "api").
-func (n Names) RoleTags(role string) []string { return []string{n.Mark(), KeyRole + "=" + role} }
+func (n Names) RoleTags(role string) []string {
+	return append([]string{n.Mark(), KeyRole + "=" + role}, n.Site.tags()...)
+}
 
 // Metadata lists the marks of a server or volume.
 func (n Names) Metadata(m provider.MachineSpec) map[string]string {
@@ -58,8 +63,12 @@ func (n Names) Metadata(m provider.MachineSpec) map[string]string {
 	for _, kv := range machineMarks(m) {
 		out[Underscored(kv[0])] = kv[1]
 	}
+	maps.Copy(out, n.Site.metadata())
 	return out
 }
+
+// ServerTags lists the tags of a server.
+func (n Names) ServerTags() []string { return append([]string{n.ServerTag()}, n.Site.tags()...) }
 
 func machineMarks(m provider.MachineSpec) [][2]string {
 	if m.Name == "" {
