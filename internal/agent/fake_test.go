@@ -153,7 +153,7 @@ func (f *fakeHost) Run(_ context.Context, stdin io.Reader, argv ...string) ([]by
 	return nil, fmt.Errorf("unexpected command %v", argv)
 }
 
-// mkconfig does what grub-mkconfig does with arguments of the kernel.
+// mkconfig handles the kernel's arguments as grub-mkconfig does.
 const mkconfig = `set -e
 . "$1/etc/default/grub"
 for f in "$1"/etc/default/grub.d/*.cfg; do if [ -e "$f" ]; then . "$f"; fi; done
@@ -298,7 +298,7 @@ func (f *fakeHost) listen() {
 	}
 }
 
-// content reads a file under the root; empty where there is none.
+// content returns a file under the root, or "" if it does not exist.
 func (f *fakeHost) content(p string) string {
 	full := filepath.Join(f.root, p)
 	if target, err := os.Readlink(full); err == nil {
@@ -314,7 +314,7 @@ func (f *fakeHost) agent() *Agent {
 		Owner: func(string) (int, int, error) { return os.Geteuid(), os.Getegid(), nil }})
 }
 
-// ran returns the calls since the last time, without those that only look.
+// ran returns the calls since the last time, without those that only query.
 func (f *fakeHost) ran() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -31,7 +31,7 @@ func TestBegan(t *testing.T) {
 	}
 }
 
-// A dry run and status tell since when the machine and its units run.
+// A dry run and a status report since when the machine and its units run.
 func TestLife(t *testing.T) {
 	f := newFakeHost(t)
 	testkit.Must(t, os.MkdirAll(f.root+"/proc/sys/kernel/random", 0o755))

@@ -9,7 +9,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestIssuersRestartNothing: a change of issuers changes their file, and not the digest that restarts the API server.
+// TestIssuersRestartNothing: a change of issuers changes their file, but not the digest that restarts the API server.
 func TestIssuersRestartNothing(t *testing.T) {
 	k := testPKI(t, testTime)
 	without := render(t, testParams(), k, 0)
@@ -33,8 +33,8 @@ func TestIssuersRestartNothing(t *testing.T) {
 	}
 }
 
-// TestWebhooksRestartNothing: with the first authorization webhook API servers get the file instead of the modes; a change of it, and of the files that it
-// names, leaves their manifests as they are.
+// TestWebhooksRestartNothing: with the first authorization webhook, API servers get the file instead of the modes; later changes of the webhook and
+// its files leave their manifests unchanged.
 func TestWebhooksRestartNothing(t *testing.T) {
 	k := testPKI(t, testTime)
 	with := func(url string) machine.Config {
