@@ -44,7 +44,7 @@ func budgetOf(name, key, value string, allowed int32) *policyv1.PodDisruptionBud
 		Status: policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: allowed, CurrentHealthy: 2, DesiredHealthy: 1}}
 }
 
-// TestDrainKeepsItsCause: what refused an eviction is quoted, and the advice is about it. A time-out is said only where time ran out.
+// TestDrainKeepsItsCause: the error quotes what refused an eviction, with matching advice, and mentions a time-out only if time ran out.
 func TestDrainKeepsItsCause(t *testing.T) {
 	two := []*policyv1.PodDisruptionBudget{budgetOf("a", "app", "web", 1), budgetOf("b", "tier", "front", 1)}
 	for _, c := range []struct {
@@ -55,7 +55,7 @@ func TestDrainKeepsItsCause(t *testing.T) {
 		says    string
 		not     string
 	}{
-		{"two budgets", apierrors.NewInternalError(fmt.Errorf("This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.")), two, fail.Refused, //nolint:staticcheck // the API's words
+		{"two budgets", apierrors.NewInternalError(fmt.Errorf("This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.")), two, fail.Refused, //nolint:staticcheck // the API's message
 			"web-1 is held by 2 disruption budgets at once, a and b|more than one PodDisruptionBudget|let one disruption budget select", "did not go within"},
 		{"webhook denies", apierrors.NewForbidden(corev1.Resource("pods"), "web-1", fmt.Errorf(`admission webhook "keep.example.org" denied the request: not in office hours`)), nil, fail.NotReady,
 			"not in office hours|the webhook keep.example.org forbids", "did not go within"},

@@ -29,7 +29,7 @@ type answer struct {
 	}
 }
 
-// read returns the series in an answer. Something else than Prometheus may have written it.
+// read returns the series in an answer. A program other than Prometheus may have written it.
 func (s *source) read(q Query, a *kube.Answer) (series []Series, more bool, err error) {
 	kind, _, _ := mime.ParseMediaType(a.Type)
 	var got answer
@@ -106,7 +106,7 @@ func (s *source) values(raw json.RawMessage) ([]*float64, error) {
 // short rounds to five digits: charts need no more.
 func short(v float64) float64 {
 	r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 5, 64), 64)
-	if err != nil { // never: the text was made from a number
+	if err != nil { // never: the text was formatted from a number
 		return v
 	}
 	return r

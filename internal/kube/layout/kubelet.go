@@ -58,7 +58,7 @@ RestartSec=2
 WantedBy=multi-user.target
 `
 
-// kubeletOwnDropIn is Naupegos' drop-in. It makes the kubelet notice a dead API server soon.
+// kubeletOwnDropIn is Naupegos's drop-in. It makes the kubelet notice a dead API server soon.
 func kubeletOwnDropIn(settings Program) string {
 	dropIn := "[Service]\n"
 	for _, e := range ConnectionEnv() {

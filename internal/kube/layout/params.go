@@ -67,7 +67,7 @@ type Params struct {
 
 	Resolvers []Resolver // those of all roles and pools: CoreDNS reads them when its pods start
 
-	Unattended bool                // no one approves kubelets' serving certificates
+	Unattended bool                // kubelets' serving certificates are not approved
 	AgentPath  string              // of naupegos-agent on machines
 	Machines   map[string][]string // addresses of every machine by node name, for the approval of kubelets' serving certificates
 }

@@ -174,7 +174,7 @@ func overlaid(base, over map[string]any) map[string]any {
 	return base
 }
 
-// plugins merges Naupegos' admission plugins with those of the settings.
+// plugins merges Naupegos's admission plugins with those of the settings.
 func (s Settings) plugins(ours []arg) []arg {
 	if len(s.EnablePlugins)+len(s.DisablePlugins) == 0 {
 		return ours

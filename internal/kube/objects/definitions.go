@@ -18,7 +18,7 @@ func definition(name string) ref {
 	return ref{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition", Name: name}
 }
 
-// ends removes what ends with definitions.
+// ends removes the definitions of a set and all their objects.
 type ends struct{ *Applier }
 
 // ending returns the kinds that end with a removal, because it includes their definitions.

@@ -13,7 +13,8 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// keeper is the field manager of the replicas that a workload keeps when its set no longer says how many: an autoscaler takes over from there, not from one.
+// keeper is the field manager of the replicas that a workload keeps when its set no longer specifies them, so that an autoscaler continues from there
+// instead of from one.
 const keeper = "naupegos-replicas"
 
 // scaled reports whether a workload's number of replicas, which the set said so far, leaves the set, and returns the number.

@@ -45,7 +45,7 @@ func client(t *testing.T, answers map[string]string) *kube.Client {
 	return c
 }
 
-// soon returns a context that ends after the first attempt and before the second one, which begins after pause.
+// soon returns a context that ends between the first and the second attempt, which begins after pause.
 func soon(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), pause*9/10)
 	t.Cleanup(cancel)
@@ -218,7 +218,7 @@ descheduler_descheduler_loop_duration_seconds_count 9
 	}
 }
 
-// TestConditions: a condition counts if the pod has set it since it started; one that is true is a finding, not a failure.
+// TestConditions: a condition counts if the pod has set it since it started; a true one is a finding, not a failure.
 func TestConditions(t *testing.T) {
 	const since, before = "2026-01-01T12:00:00Z", "2026-01-01T11:59:59Z"
 	const pods = `{"kind":"PodList","apiVersion":"v1","items":[{"metadata":{"name":"a","namespace":"kube-system"},"spec":{"nodeName":"n1"},` +

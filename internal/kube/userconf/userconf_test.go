@@ -24,7 +24,7 @@ contexts: [{name: work, context: {cluster: work, user: me, namespace: team}}]
 current-context: work
 `
 
-// TestMerge adds to a kubeconfig, by a link that stays, leaves others' entries alone, and replaces its own.
+// TestMerge adds to a kubeconfig through a link that stays, keeps other entries, and replaces its own.
 func TestMerge(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	file, link := filepath.Join(dir, "real"), filepath.Join(dir, "config")
@@ -70,7 +70,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestMergeIntoNothing makes kubectl's own file where there is none, and leaves one alone that it can't read.
+// TestMergeIntoNothing creates kubectl's file if there is none, and leaves an unreadable one alone.
 func TestMergeIntoNothing(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "new", "config"))
 	conf, err := layout.Params{ClusterName: "demo"}.AdminKubeconfig(context.Background(), pki.Open(&pkitest.MemorySecrets{}, pki.Options{}), "10.0.0.1:6443")
@@ -95,7 +95,7 @@ func TestMergeIntoNothing(t *testing.T) {
 	}
 }
 
-// TestExec: the kubeconfig names the port that the browser returns to, if the issuer has one.
+// TestExec: the kubeconfig contains the port for the browser's return, if the issuer has one.
 func TestExec(t *testing.T) {
 	for port, want := range map[int][]string{0: nil, 8250: {"--port", "8250"}} {
 		conf := testkit.Value(Exec("demo", "https://10.0.0.1:6443", nil, "corp", Login{Issuer: "https://login.example.org", ClientID: "k", Scopes: []string{"openid", "email"}, Port: port}))(t)
