@@ -26,7 +26,7 @@ func certificates(t *testing.T, data []byte) (certs []*x509.Certificate) {
 	}
 }
 
-// verifies reports whether a client that trusts roots believes a server that shows these certificates.
+// verifies reports whether a client that trusts roots accepts a server with these certificates.
 func verifies(shown []*x509.Certificate, now time.Time, roots ...*x509.Certificate) bool {
 	o := x509.VerifyOptions{Roots: x509.NewCertPool(), Intermediates: x509.NewCertPool(), CurrentTime: now, DNSName: "kubernetes"}
 	for _, r := range roots {
@@ -105,7 +105,7 @@ func TestAuthorityTurns(t *testing.T) {
 	}
 }
 
-// TestKeysTurn takes the other keys through the phases.
+// TestKeysTurn takes the other keys through the phases of a rotation.
 func TestKeysTurn(t *testing.T) {
 	k := pki.Open(&pkitest.MemorySecrets{}, pki.Options{})
 	id := func() string { return testkit.Value(k.ServiceAccountKeyID(t.Context()))(t) }
