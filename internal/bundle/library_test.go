@@ -82,7 +82,7 @@ func TestFindTakesTheNewest(t *testing.T) {
 	if b, err := l.Find(ctx, "v1.36.3"); err != nil || b.ID != second.ID {
 		t.Errorf("found %+v, %v, want the second", b, err)
 	}
-	// After it is made again, the first bundle is the newest.
+	// After it is remade, the first bundle is the newest.
 	addBundle(t, l, "v1.36.3", "first")
 	age(t, l, second, time.Minute)
 	if b, err := l.Find(ctx, "v1.36.3"); err != nil || b.ID != first.ID {

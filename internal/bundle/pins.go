@@ -84,7 +84,7 @@ func checkPins(list []download, wished bool) error {
 	return nil
 }
 
-// encrypted reports whether data from an address is safe from changes on its way: its connection is encrypted, or does not leave this host.
+// encrypted reports whether data from an address is protected from tampering in transit: its connection is encrypted, or does not leave this host.
 func encrypted(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil {

@@ -133,7 +133,7 @@ type Report struct {
 	Behind []string `json:"behind,omitempty"`
 	// Ended reports, after a dry run, the programs that a running unit starts from files and that do not run.
 	Ended []string `json:"ended,omitempty"`
-	Life            // the state before any change
+	Life           // the state before any change
 }
 
 // Change is one change that the agent made, or would make.
