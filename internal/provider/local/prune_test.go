@@ -74,7 +74,7 @@ func TestPruneImages(t *testing.T) {
 	}
 }
 
-// TestPruneKeepsWhatOtherRootsUse has machines of another state root stand on layers of the same directory.
+// TestPruneKeepsWhatOtherRootsUse: machines of another state root use layers of the same directory.
 func TestPruneKeepsWhatOtherRootsUse(t *testing.T) {
 	p := newProvider(t, nil)
 	other := newProvider(t, func(o *Options) { o.ClusterID, o.ImageRoot = "unit-2b3c4d5e", p.opts.ImageRoot })
