@@ -44,7 +44,7 @@ func (settled) AskConsent(*plan.Step, string)        {}
 func (settled) Ensure(context.Context, string) error { return nil }
 func (settled) Forget()                              {}
 
-// keeper makes the keeper of a document's load balancer, and what the document wants. Nothing is known to exist.
+// keeper returns the keeper of a document's load balancer, and the wanted load balancer. Nothing is known to exist.
 func keeper(t *testing.T, document string) (*Keeper, provider.Wanted) {
 	t.Helper()
 	doc, err := validation.Parse("t4.yaml", []byte(document))

@@ -35,7 +35,7 @@ func TestCacheKeepsWhatIsNewerThanTheList(t *testing.T) {
 	}
 }
 
-// TestCacheDoubt: only invalidate has fresh ask again, also a invalidate that comes up while a list is made.
+// TestCacheDoubt: only Invalidate makes Fresh read again, even if it is called while a list is being read.
 func TestCacheDoubt(t *testing.T) {
 	var s *Cache[string]
 	asked, doubtful := 0, false
@@ -96,7 +96,7 @@ func TestCacheDoubtOutlivesAListUnderWay(t *testing.T) {
 	}
 }
 
-// TestCacheNext: all who wait share one list, and one who is stopped takes nobody along.
+// TestCacheNext: all waiters share one list, and a cancelled waiter cancels no other.
 func TestCacheNext(t *testing.T) {
 	var lists atomic.Int32
 	release := make(chan struct{})

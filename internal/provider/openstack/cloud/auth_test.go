@@ -93,7 +93,7 @@ func TestLoginFromEnv(t *testing.T) {
 	testkit.Fails(t, err, fail.Invalid, "CA certificate", "OS_CACERT")
 }
 
-// TestWaysToLogIn by variables: each by the names that other OpenStack tools know, and what is missing is named.
+// TestWaysToLogIn by variables: each with the names of other OpenStack tools; errors name missing ones.
 func TestWaysToLogIn(t *testing.T) {
 	type vars map[string]string
 	for _, c := range []struct {
