@@ -66,7 +66,7 @@ func TestResetKeepsOthersData(t *testing.T) {
 			testkit.Value(f.agent().Reset(t.Context(), ResetOptions{}))(t)
 			for dir, c := range dirs {
 				if host.before && c.theirs != "" && (f.content(dir+"/"+c.theirs) == "theirs") != others(dir) {
-					t.Errorf("%s of a %s, %+v: data from before are there: %v", dir, role, host, !others(dir))
+					t.Errorf("%s of a %s, %+v: earlier data exist: %v", dir, role, host, !others(dir))
 				}
 				gone := strings.Contains(c.roles, role) || dir == machine.ContainerdRoot && !others(dir) && role != "gateway"
 				if got := f.content(dir+"/"+c.ours) == ""; got != gone {
@@ -120,7 +120,7 @@ func TestAdoptKeepsOthersStore(t *testing.T) {
 		f.apply(t, roleConfig("worker"))
 		testkit.Value(f.agent().Reset(t.Context(), ResetOptions{}))(t)
 		if got := f.content(machine.ContainerdRoot+"/io.containerd.metadata.v1.bolt/meta.db") != ""; got != want {
-			t.Errorf("with namespaces %q, the store is there: %v", f.namespaces, got)
+			t.Errorf("with namespaces %q, the store exists: %v", f.namespaces, got)
 		}
 	}
 }

@@ -46,7 +46,7 @@ func TestUnitThatStartsPrograms(t *testing.T) {
 			f.fail = func(argv []string) error {
 				switch line := strings.Join(argv, " "); {
 				case strings.Contains(line, " images import") && f.content(pod) != "one":
-					t.Error("the file is in place before the image is there")
+					t.Error("the file is placed before the image is imported")
 				case strings.HasPrefix(line, "systemctl restart"):
 					restarted = time.Now()
 				}

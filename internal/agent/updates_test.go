@@ -41,7 +41,7 @@ func TestUpdatesForeseen(t *testing.T) {
 		t.Errorf("the lists are not fetched first: %q", h.calls)
 	}
 	if u, err = a.Updates(t.Context(), []string{"haproxy", "libc6", "linux-image-amd64"}); err != nil || len(u.Packages) != 0 {
-		t.Errorf("what is new comes without those that need it: %v, %v", u.Packages, err)
+		t.Errorf("new packages come without those that need them: %v, %v", u.Packages, err)
 	}
 }
 

@@ -280,7 +280,7 @@ func read(ctx context.Context, t Target, cluster, id string) (*Set, error) {
 			Do("use that naupegos"))
 	}
 	if m.Cluster != cluster || m.ID != id {
-		return bad(fail.New(fail.Refused, "the backup is %s of cluster %s, and lies in the place of another", m.ID, m.Cluster).
+		return bad(fail.New(fail.Refused, "the backup is %s of cluster %s, and is stored in the place of another", m.ID, m.Cluster).
 			Do("put it back where it belongs: %s/%s", m.Cluster, m.ID))
 	}
 	s.Manifest = m

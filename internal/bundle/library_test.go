@@ -213,7 +213,7 @@ func TestLockExcludes(t *testing.T) {
 		cancel()
 	})
 	if !errors.Is(err, context.Canceled) || !strings.Contains(said, "waiting until another naupegos has written") {
-		t.Errorf("who waits for another process says %q, and ends with %v", said, err)
+		t.Errorf("a waiting process prints %q, and ends with %v", said, err)
 	}
 	unlock()
 	unlock, err = l.lock(context.Background(), time.Second)

@@ -70,7 +70,7 @@ func TestNodeLocalDNS(t *testing.T) {
 		must(t, c.Process.Signal(signal))
 		_ = c.Wait() // ended by a signal
 		if rules := run(t, "ip", "netns", "exec", theNode, "nft", "list", "ruleset"); strings.Contains(rules, "naupegos-dns") {
-			t.Errorf("after %v, the table is there:\n%s", signal, rules)
+			t.Errorf("after %v, the table exists:\n%s", signal, rules)
 		}
 		for _, who := range []string{theNode, thePod} {
 			until(t, "cluster DNS answers again", func() error { return asks(who, clusterDNS, knownName, "A", "10.9.9.9") })

@@ -211,7 +211,7 @@ func (s *servers) leaderLeaves(ctx context.Context, t *testing.T, c *Client) {
 	}
 	i = slices.IndexFunc(health, isLeader)
 	if err := c.Remove(ctx, health[i].ID, Gone); fail.KindOf(err) != fail.Refused {
-		t.Errorf("the machine is said to be gone, but its etcd answers: %v, want refused", err)
+		t.Errorf("the machine is reported gone, but its etcd answers: %v, want refused", err)
 	}
 	if err := c.Remove(ctx, health[i].ID, Drained); err != nil {
 		t.Fatalf("remove the leader %s: %v", health[i].Name, err)
@@ -222,7 +222,7 @@ func (s *servers) leaderLeaves(ctx context.Context, t *testing.T, c *Client) {
 	if len(members) != 2 {
 		t.Errorf("two members are wanted: %+v", members)
 	}
-	s.whenHealth(ctx, t, c, members, "one of those that are left leads", someLeads)
+	s.whenHealth(ctx, t, c, members, "one of the remaining members leads", someLeads)
 }
 
 // whenHealth waits until the members' health is as expected: on a busy machine they sometimes hold elections.

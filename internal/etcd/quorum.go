@@ -150,7 +150,7 @@ func CheckRemove(members []Member, health []Health, id uint64, seen MachineView)
 	case Gone:
 		i := slices.IndexFunc(health, func(h Health) bool { return h.ID == id })
 		if i >= 0 && health[i].Reachable {
-			return p, fail.New(fail.Refused, "%s: its machine is said to be gone, but its etcd answers at %s", what, health[i].URL).
+			return p, fail.New(fail.Refused, "%s: its machine is reported gone, but its etcd answers at %s", what, health[i].URL).
 				Do("find out which machine answers there; drain and stop it first")
 		}
 		return p, nil

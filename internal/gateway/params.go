@@ -159,7 +159,7 @@ func checkPeer(kind, name, address string, family netip.Addr, seen map[string]bo
 	case family.IsValid() && a.Is4() != family.Is4():
 		return fmt.Errorf("address %s of %s %s is of another family than the virtual address %s", a, kind, name, family)
 	case seen[address] || seen[kind+" "+name]:
-		return fmt.Errorf("%s %s (%s): its name or address is there twice", kind, name, address)
+		return fmt.Errorf("%s %s (%s): its name or address occurs twice", kind, name, address)
 	}
 	seen[address], seen[kind+" "+name] = true, true
 	return nil

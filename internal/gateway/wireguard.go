@@ -183,7 +183,7 @@ func (w WireGuard) check() error {
 			return bad("address %q of %s is not in %s", p.Address, p.Name, network)
 		}
 		if seen[p.Address] || p.PublicKey != "" && seen[p.PublicKey] {
-			return bad("address or key of %s is there twice", p.Name)
+			return bad("address or key of %s occurs twice", p.Name)
 		}
 		seen[p.Address], seen[p.PublicKey] = true, true
 	}

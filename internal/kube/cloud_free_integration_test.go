@@ -171,7 +171,7 @@ func cloudFree(t *testing.T, c *Client) {
 		t.Error("the node is not cordoned")
 	}
 	if _, err := c.set.AppsV1().StatefulSets("default").Get(ctx, "again", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("the StatefulSet is there: %v", err)
+		t.Errorf("the StatefulSet exists: %v", err)
 	}
 	v, err := c.set.CoreV1().PersistentVolumes().Get(ctx, "pv-made", metav1.GetOptions{})
 	testkit.Must(t, err)

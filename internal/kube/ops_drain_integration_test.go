@@ -43,7 +43,7 @@ spec: {minAvailable: 2, selector: {matchLabels: {app: deployment}}}
 	if !slices.ContainsFunc(log, func(l string) bool {
 		return strings.HasPrefix(l, "waiting: default/deployment-") && strings.Contains(l, "is held by disruption budget keep-two (2 healthy, 2 needed)")
 	}) {
-		t.Errorf("nothing told beforehand what holds the pods:\n%s", strings.Join(log, "\n"))
+		t.Errorf("no obstacle names what holds the pods:\n%s", strings.Join(log, "\n"))
 	}
 	if len(log) == 0 {
 		t.Error("nothing was logged")

@@ -112,7 +112,7 @@ func (o *operations) nodes(t *testing.T) {
 	n, err = c.Node(t.Context(), "w3")
 	testkit.Must(t, err)
 	if _, there := n.Labels["disk"]; there || slices.Contains(n.Taints, m.Taints[0]) || n.Labels["kubernetes.io/hostname"] != "w3" {
-		t.Errorf("what is not wanted any more should go and the rest stay: %+v", n)
+		t.Errorf("obsolete marks should be removed and the rest stay: %+v", n)
 	}
 
 	testkit.Must(t, c.Cordon(t.Context(), "w3"))

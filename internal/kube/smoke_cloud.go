@@ -175,6 +175,6 @@ func (c *Client) freeNamespace(ctx context.Context, name string, o CloudSmokeOpt
 	if err != nil && !apierrors.IsConflict(err) { // conflict: it is already being deleted
 		return apiError(ctx, err, "delete namespace %s", name).At(c.server)
 	}
-	o.Status("deleting what the test made")
+	o.Status("deleting the test's objects")
 	return c.waitNamespaceGone(ctx, name)
 }

@@ -52,7 +52,7 @@ func tokenPart(n int) string {
 func (c *Client) WhoAmI(ctx context.Context) (string, error) {
 	r, err := c.set.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	if err != nil {
-		return "", apiError(ctx, err, "ask the API who signs in").At(c.server)
+		return "", apiError(ctx, err, "ask the API for the user of the credentials").At(c.server)
 	}
 	return r.Status.UserInfo.Username, nil
 }

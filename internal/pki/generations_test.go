@@ -70,7 +70,7 @@ func TestAuthorityTurns(t *testing.T) {
 	}
 	use(2, 1)
 	if got := trusted(); len(got) != 2 || !got[0].Equal(both[1]) || !got[1].Equal(both[0]) {
-		t.Error("who signs is not the first that is trusted")
+		t.Error("the signing authority is not the first trusted one")
 	}
 	fresh := leaf()
 	if fresh[0].Equal(old[0]) || len(fresh) != 2 {
@@ -80,7 +80,7 @@ func TestAuthorityTurns(t *testing.T) {
 		t.Error("the former one signs")
 	}
 	if !verifies(fresh, now, both[1]) || !verifies(fresh, now, both[0]) || !verifies(old, now, both...) || verifies(fresh[:1], now, both[0]) {
-		t.Error("a server is not believed by those who should, or is by those who should not")
+		t.Error("the wrong clients trust a server")
 	}
 	use(2, 0)
 	testkit.Must(t, k.Forget(t.Context(), pki.KubernetesCA, 1))

@@ -51,7 +51,7 @@ func TestIssuerTurns(t *testing.T) {
 		t.Fatalf("the next authority has not signed: %d in the chain", len(fresh))
 	}
 	if !verifies(fresh, c.now, both[1]) || !verifies(fresh, c.now, both[0]) || verifies(fresh[:1], c.now, both[0]) {
-		t.Error("a server is not believed by those who should, or is by those who should not")
+		t.Error("the wrong clients trust a server")
 	}
 	use(2, 0)
 	testkit.Must(t, k.Retire(t.Context(), pki.KubernetesCA, 1, 2))

@@ -123,7 +123,7 @@ func TestAgentIsUploadedOnce(t *testing.T) {
 	_, err = a.d.Facts(t.Context(), a.h)
 	testkit.Must(t, err)
 	if n := a.Execs.Load() - before; n != 1 {
-		t.Errorf("%d commands where the agent is there already", n)
+		t.Errorf("%d commands although the agent is installed", n)
 	}
 	entries, err := os.ReadDir(a.dir)
 	testkit.Must(t, err)
@@ -173,7 +173,7 @@ func TestApplyUploadsBlobs(t *testing.T) {
 	_, err = a.d.Apply(t.Context(), a.h, always(cfg), o)
 	testkit.Must(t, err)
 	if n := a.Execs.Load() - before; n != 1 {
-		t.Errorf("%d commands where all is there already", n)
+		t.Errorf("%d commands although nothing is missing", n)
 	}
 }
 

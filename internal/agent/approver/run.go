@@ -106,7 +106,7 @@ func (s *service) handle(ctx context.Context, c *client, r csr) {
 	log := s.o.Log.With("request", r.Metadata.Name, "user", r.Spec.Username)
 	nodes, err := s.machines.get()
 	if err != nil {
-		log.Warn("the machines file can't be read; going on with what it said before", "error", err)
+		log.Warn("can't read the machines file; continuing with its previous content", "error", err)
 	}
 	v, why := decide(r.Spec, nodes)
 	if v == leave {

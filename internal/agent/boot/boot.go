@@ -104,7 +104,7 @@ func (b *boot) run(ctx context.Context) (end End, err error) {
 		return 0, fail.Wrap(fail.Internal, err, "set the search path of programs")
 	}
 	b.openConsoles()
-	b.say("naupegos: looking what this machine is")
+	b.say("naupegos: examining this machine")
 	if b.settings, err = parse(b.root.Read("/proc/cmdline")); err != nil {
 		return 0, err
 	}

@@ -36,7 +36,7 @@ func TestSettings(t *testing.T) {
 		testkit.Fails(t, err, fail.Invalid, words)
 	}
 	if s, err := parse(good + " naupegos.wait=x naupegos.retry=3s"); err == nil || s.retry != 3*time.Second {
-		t.Errorf("%v: what is right is not taken: %v", err, s.retry)
+		t.Errorf("%v: a valid value is refused: %v", err, s.retry)
 	}
 }
 

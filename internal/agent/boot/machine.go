@@ -41,7 +41,7 @@ func (b *boot) mountEFI() {
 		return
 	}
 	if err := unix.Mount("efivarfs", efiVariables, "efivarfs", unix.MS_NOSUID, ""); err != nil && !errors.Is(err, unix.EBUSY) {
-		b.say("the firmware's variables are not to be had: " + err.Error())
+		b.say("the firmware's variables are unavailable: " + err.Error())
 	}
 }
 

@@ -54,7 +54,7 @@ func TestClearDisk(t *testing.T) {
 	testkit.Must(t, clearDisk(root, disk, true))
 	after := whole()
 	if !bytes.HasPrefix(after, []byte(disks.Unfinished)) || bytes.Contains(after, []byte("superblock")) || !bytes.Contains(after, []byte("between")) {
-		t.Error("the disk's beginning and end are not what they should be")
+		t.Error("the disk's beginning and end are wrong")
 	}
 	again := disks.List(root)[0]
 	if !slices.Equal(again.Holds, []string{disks.HoldsUnfinished}) || Owners(root, t.TempDir())(again) != Unknown {

@@ -34,7 +34,7 @@ func SaveIdentity(dir string, id Identity) error {
 	id.KeyPEM = string(text)
 	data, err := json.Marshal(id)
 	if err != nil {
-		return fail.Wrap(fail.Internal, err, "write down who the machine is")
+		return fail.Wrap(fail.Internal, err, "store the machine's identity")
 	}
 	return Replace(filepath.Join(dir, IdentityFile), data, 0o600)
 }
@@ -47,7 +47,7 @@ func LoadIdentity(dir string) (*Identity, error) {
 		return nil, fail.New(fail.NotFound, "this machine was not installed by naupegos").At(path)
 	}
 	if err != nil {
-		return nil, fail.Wrap(fail.Refused, err, "read who the machine is")
+		return nil, fail.Wrap(fail.Refused, err, "read the machine's identity")
 	}
 	var id Identity
 	damaged := fail.New(fail.Invalid, "the machine's identity can't be read").At(path).Do("install the machine again: naupegos machine reinstall")

@@ -69,7 +69,7 @@ func begin(dev string, with []byte) error {
 	copy(data, with)
 	_, err = f.WriteAt(data, 0)
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return fail.Wrap(fail.Refused, err, "write down who the machine is while it is installed").At(dev).Do("the disk may be failing: look at the kernel's log")
+		return fail.Wrap(fail.Refused, err, "store the machine's key during its installation").At(dev).Do("the disk may be failing: look at the kernel's log")
 	}
 	return nil
 }

@@ -105,7 +105,7 @@ func open(o Options) (*keeper, error) {
 		return k, nil
 	}
 	if err != nil {
-		return nil, fail.Wrap(fail.Refused, err, "read what became of updates")
+		return nil, fail.Wrap(fail.Refused, err, "read the results of updates")
 	}
 	if json.Unmarshal(data, &k.m) != nil {
 		k.m = memory{} // damaged by a power cut: the update is retried at most once
@@ -124,7 +124,7 @@ func (k *keeper) tell(text string) {
 func (k *keeper) save() error {
 	data, err := json.Marshal(k.m)
 	if err != nil {
-		return fail.Wrap(fail.Internal, err, "write down what became of updates")
+		return fail.Wrap(fail.Internal, err, "store the results of updates")
 	}
 	return install.Replace(filepath.Join(k.Dir, memoryFile), data, 0o600)
 }

@@ -93,7 +93,7 @@ func (m *member) call(ctx context.Context, path string, body, out any) error {
 	}
 	defer func() { _ = r.Close() }()
 	if err := json.NewDecoder(r).Decode(out); err != nil {
-		return fail.Wrap(kindOf(ctx), err, "read what etcd answers to %s", path).At(m.url)
+		return fail.Wrap(kindOf(ctx), err, "read etcd's answer to %s", path).At(m.url)
 	}
 	return nil
 }

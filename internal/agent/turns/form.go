@@ -86,7 +86,7 @@ func Lay(about backup.Manifest, operator []byte, sign *backup.Signature) (parts 
 	}
 	raw, err := json.Marshal(o)
 	if err != nil {
-		return nil, Pair{}, fail.Wrap(fail.Internal, err, "lay what backups on schedule are made of")
+		return nil, Pair{}, fail.Wrap(fail.Internal, err, "store the content of scheduled backups")
 	}
 	return parts, Pair{OrderKey, raw}, nil
 }

@@ -38,11 +38,11 @@ type Options struct {
 func Run(ctx context.Context, o Options) error {
 	raw, err := os.ReadFile(o.Settings)
 	if err != nil {
-		return fail.Wrap(fail.NotFound, err, "read what backups are made by")
+		return fail.Wrap(fail.NotFound, err, "read the settings of backups")
 	}
 	var set Settings
 	if err := json.Unmarshal(raw, &set); err != nil {
-		return fail.Wrap(fail.Invalid, err, "read what backups are made by").At(o.Settings)
+		return fail.Wrap(fail.Invalid, err, "read the settings of backups").At(o.Settings)
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -222,7 +222,7 @@ func TestDeadHolder(t *testing.T) {
 	dead.cancel() // keep-alives stop
 	<-dead.ended
 	if held.Err() == nil {
-		t.Error("who has lost the turn goes on")
+		t.Error("a machine that lost the turn continues")
 	}
 	began := time.Now()
 	o := s.options("b", time.Date(2026, 11, 24, 20, 0, 1, 0, time.UTC))
@@ -282,7 +282,7 @@ func TestFailures(t *testing.T) {
 	testkit.Must(t, os.Mkdir(s.backups, 0o700))
 	testkit.Must(t, <-ended)
 	if raw := testkit.Value(s.etcd.Get(t.Context(), FailedKey))(t); raw != nil {
-		t.Errorf("what failed before is still told: %s", raw)
+		t.Errorf("an earlier failure is still reported: %s", raw)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -160,7 +160,7 @@ func TestAddDamaged(t *testing.T) {
 	}
 	kept := len(blobsOf(t, lib))
 	if kept == 0 || kept > 2 {
-		t.Errorf("%d files are kept, want those that were complete", kept)
+		t.Errorf("%d files are kept, want the complete ones", kept)
 	}
 	s.tampers(nil)
 	testkit.Value(Add(t.Context(), lib, parse(t, s.host+"/app:v1"), o))(t)

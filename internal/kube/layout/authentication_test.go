@@ -29,7 +29,7 @@ func TestIssuersRestartNothing(t *testing.T) {
 	defer func() { authenticationBase = former }()
 	authenticationBase += "# changed\n"
 	if a, b := annotations(t, without), annotations(t, render(t, with, k, 0)); a["kube-apiserver"] == b["kube-apiserver"] {
-		t.Error("the API server does not restart for what it reads only when it starts")
+		t.Error("the API server does not restart after a change of files that it reads only at its start")
 	}
 }
 

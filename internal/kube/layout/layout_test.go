@@ -247,7 +247,7 @@ func TestKubeadmConfigIsTheClustersOnEveryMachine(t *testing.T) {
 		clusters = append(clusters, cluster)
 	}
 	if clusters[0] != clusters[1] || clusters[1] != clusters[2] {
-		t.Error("what is recorded in the cluster depends on the machine that records it")
+		t.Error("the cluster's records depend on the recording machine")
 	}
 }
 

@@ -75,7 +75,7 @@ func TestMachinesOfTwoReleases(t *testing.T) {
 		return strings.Contains(strings.Join(i.Refs, " "), "kube-proxy:"+release.Default)
 	}
 	if !slices.ContainsFunc(w.Images, ofCluster) {
-		t.Errorf("%s lacks what runs on all nodes of the cluster: %v", w.Machine, w.Images)
+		t.Errorf("%s lacks images that all nodes of the cluster run: %v", w.Machine, w.Images)
 	}
 	w.Images = slices.DeleteFunc(w.Images, ofCluster)
 	for _, config := range []machine.Config{w, c} {
@@ -88,12 +88,12 @@ func TestMachinesOfTwoReleases(t *testing.T) {
 		t.Errorf("%s is not of %s alone", first.Machine, release.Default)
 	}
 	if conf := content(t, c, KubeadmConfigPath); !bytes.Contains(conf, []byte("kubernetesVersion: "+old)) {
-		t.Errorf("kubeadm on a machine of %s is told\n%s", old, conf)
+		t.Errorf("kubeadm on a machine of %s gets\n%s", old, conf)
 	}
 	recorded := testkit.Value(p.Recorded())(t)
 	p.ControlPlanes[0].Release = testRelease(old)
 	if again := testkit.Value(p.Recorded())(t); !bytes.Equal(recorded, again) {
-		t.Error("what is recorded of the cluster depends on what a machine runs")
+		t.Error("the cluster's records depend on a machine's release")
 	}
 	worker.Release.Version = "v1.2.3"
 	if _, err := p.Worker(t.Context(), k, worker); fail.KindOf(err) != fail.Internal {

@@ -169,7 +169,7 @@ func TestMonitoring(t *testing.T) {
 		"cannot read the kubelet of node n1: no route to host": `{"data":{"activeTargets":[{"labels":{"node":"n1"},"health":"down","lastError":"no route to host"},{"labels":{"node":"n2"},"health":"up"}]}}`,
 		"has not read the kubelet of node n2":                  `{"data":{"activeTargets":[{"labels":{"node":"n1"},"health":"up"},{"labels":{"node":"n2"},"health":"unknown"}]}}`,
 		"has not found the kubelet of node n2":                 `{"data":{"activeTargets":[{"labels":{"node":"n1"},"health":"up"}]}}`,
-		"read what pod b says":                                 "not JSON",
+		"read pod b's answer":                                  "not JSON",
 	} {
 		answers[fmt.Sprintf(proxy, "b", "9090", "v1/targets")] = seen
 		_, err := m.reads(t.Context(), client(t, answers))

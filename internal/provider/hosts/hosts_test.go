@@ -168,7 +168,7 @@ func TestNothingIsMadeOrRemoved(t *testing.T) {
 	}
 	m.err = errors.New("the disk is full")
 	if err := s.Run(t.Context(), nil); !errors.Is(err, m.err) {
-		t.Errorf("what can't be forgotten: %v", err)
+		t.Errorf("can't forget: %v", err)
 	}
 }
 
@@ -263,7 +263,7 @@ func TestPower(t *testing.T) {
 	told := slices.Clone(ran)
 	mu.Unlock()
 	if len(told) != 2 || !strings.HasSuffix(told[0], " true") || !strings.HasSuffix(told[1], " systemctl poweroff") || !strings.Contains(told[0], "sudo -n -- ") {
-		t.Errorf("the host was told %q", told)
+		t.Errorf("the host got %q", told)
 	}
 	if m := testkit.Value(p.Machine(t.Context(), name))(t); m.State != provider.Unreachable {
 		t.Errorf("it was shut down, and is %s", m.State)

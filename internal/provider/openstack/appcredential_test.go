@@ -119,7 +119,7 @@ func TestBoundedCredential(t *testing.T) {
 	}
 	made["expires_at"] = "2020-01-01T00:00:00.000000"
 	if _, err = p.PeopleCredential(ctx, until); err != nil || f.get("credentials", people.ID) != nil {
-		t.Errorf("what has expired is there still: %v", err)
+		t.Errorf("an expired credential still exists: %v", err)
 	}
 	if n, err := p.PruneCloudCredentials(ctx); n != 2 || err != nil || f.names() != "mine t3-two-00000002.cloud" {
 		t.Errorf("%d were deleted with the cluster, there are %s: %v", n, f.names(), err)

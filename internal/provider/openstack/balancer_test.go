@@ -62,6 +62,6 @@ func TestVIPOfOctavia(t *testing.T) {
 		t.Errorf("VIP %q, %v", vip, err)
 	}
 	if _, err := p.PublicVIP(t.Context()); err == nil {
-		t.Error("there is a floating IP that nobody has made")
+		t.Error("an unexpected floating IP exists")
 	}
 }

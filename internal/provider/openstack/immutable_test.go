@@ -76,7 +76,7 @@ func TestExistingStays(t *testing.T) {
 		}
 		nothingLeftToDo(t, f, doc)
 		if own := strings.Contains(f.names("routers", "name"), "t3-life"); own {
-			t.Errorf("%+v: a router is made beside the one that is there", network)
+			t.Errorf("%+v: a router is created beside the existing one", network)
 		}
 		if err := destroy(t.Context(), fakeProvider(t, f, doc)); err != nil {
 			t.Fatal(err)

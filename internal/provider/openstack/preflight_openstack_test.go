@@ -83,7 +83,7 @@ func TestCredentialsAreTold(t *testing.T) {
 			}
 		}
 		if strings.Contains(err.Error(), "not-secret") {
-			t.Errorf("the password is told: %v", err)
+			t.Errorf("the error contains the password: %v", err)
 		}
 	}
 }

@@ -38,7 +38,7 @@ func (e Env) Bytes() []byte {
 func ParseEnv(data []byte) (Env, error) {
 	var e Env
 	if len(data) != envSize || !bytes.HasPrefix(data, []byte(envHead)) {
-		return e, fail.New(fail.Invalid, "this is not what GRUB remembers: %d bytes", len(data))
+		return e, fail.New(fail.Invalid, "this is not GRUB's environment: %d bytes", len(data))
 	}
 	for line := range strings.Lines(string(data[len(envHead):])) {
 		key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")

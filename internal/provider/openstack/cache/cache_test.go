@@ -31,7 +31,7 @@ func TestCacheKeepsWhatIsNewerThanTheList(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := s.All(); !slices.Equal(got, []string{"old"}) {
-		t.Errorf("what a later list does not show is still there: %q", got)
+		t.Errorf("an item that a later list does not show is still known: %q", got)
 	}
 }
 
