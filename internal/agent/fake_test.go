@@ -23,8 +23,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// fakeHost is a Runner that behaves like systemd, containerd and modprobe under a root directory. What it knows lies in a
-// file, so that it outlives a process that is killed.
+// fakeHost is a Runner that behaves like systemd, containerd and modprobe under a root directory. Its state is in a file, so that the state survives
+// a killed process.
 type fakeHost struct {
 	root string
 	mu   sync.Mutex
@@ -34,14 +34,14 @@ type fakeHost struct {
 	unlisted      error  // why containerd does not list its images
 	nft, iptables string // their output; empty: not installed
 
-	says    map[string]string // what programs answer, by how their command begins
+	says    map[string]string // answers of programs, by the beginning of the command
 	modules map[string]func() // what the kernel can load, and what happens then
 
 	calls     []string
 	listeners []net.Listener
 }
 
-// fakeState is what outlives a process.
+// fakeState is the state that survives a process.
 type fakeState struct {
 	Units  map[string]fakeUnit
 	Images map[string]string
@@ -55,7 +55,7 @@ type fakeUnit struct {
 	Starts int
 }
 
-// watched is what units of the tests read when they start or reload.
+// watched are the files that units of the tests read when they start or reload.
 func watched() []string {
 	return []string{"/etc/app/app.conf", "/etc/app/other.conf", "/usr/local/bin/app", "/var/lib/app/deep/first"}
 }

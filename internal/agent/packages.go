@@ -99,7 +99,7 @@ func stalePackages(a *Agent, st *state, want []string) []string {
 	return slices.DeleteFunc(out, func(p string) bool { return !have[p] })
 }
 
-// dropPackages removes packages that are no longer wanted, and their dependencies that nothing else needs, and records in next what is left.
+// dropPackages removes packages that are no longer wanted, and their dependencies that nothing else needs, and records the remaining ones in next.
 func dropPackages(ctx context.Context, a *Agent, next *state, want, stale []string) error {
 	if len(stale) == 0 {
 		return nil

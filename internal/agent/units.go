@@ -167,7 +167,7 @@ func (a *Agent) runUnitOps(ctx context.Context, ops []unitOp) error {
 	return nil
 }
 
-// unitError finds out which unit failed and what it last logged.
+// unitError finds the unit that failed and its last log lines.
 func (a *Agent) unitError(ctx context.Context, verb string, names []string, err error) error {
 	if ctx.Err() != nil {
 		return fail.Wrap(fail.KindOf(ctx.Err()), ctx.Err(), "%s %s", verb, strings.Join(names, " "))

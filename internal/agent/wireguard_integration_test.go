@@ -70,7 +70,7 @@ func TestWireGuardOnMachine(t *testing.T) {
 	}
 }
 
-// userspaceDies kills wireguard-go, if it runs, and waits until the link is there again.
+// userspaceDies kills wireguard-go, if it runs, and waits until the link exists again.
 func (m *realMachine) userspaceDies(w gateway.WireGuard) {
 	m.Helper()
 	pid := m.run("systemctl", "show", "--property=MainPID", "--value", gateway.WireGuardUnit)

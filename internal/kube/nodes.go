@@ -199,7 +199,7 @@ func (c *Client) WaitNodeReady(ctx context.Context, name string, ask func(ctx co
 			err = fail.New(fail.NotReady, "wait for nodes: %s: not known to be ready, %s", name, stale).At(c.server)
 		}
 		if stale != "" {
-			if now, aerr := ask(ctx); aerr == nil { // else what was known last counts
+			if now, aerr := ask(ctx); aerr == nil { // otherwise the last known life counts
 				life = now
 			}
 		}

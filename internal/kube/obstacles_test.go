@@ -73,7 +73,7 @@ func TestHomeless(t *testing.T) {
 	}
 }
 
-// TestHomelessBeside: nodes that are made for the time of a drain have the room of the one that is drained, but for what every node runs.
+// TestHomelessBeside: nodes that are created for a drain have the drained node's room, minus the pods that every node runs.
 func TestHomelessBeside(t *testing.T) {
 	of := func(cpu string) corev1.ResourceList {
 		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}

@@ -347,7 +347,7 @@ func (o *operations) smokeTaints(t *testing.T, opts SmokeOptions) {
 		_, err = o.c.set.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{})
 		testkit.Must(t, err)
 	}
-	sibling := Taint{corev1.TaintNodeNotReady, "", "NoExecute"} // goes later than the other; pods tolerate it
+	sibling := Taint{corev1.TaintNodeNotReady, "", "NoExecute"} // disappears later than the other; pods tolerate it
 	put(taint, sibling)
 	waited := 0
 	opts.Status = func(f string, args ...any) {

@@ -65,7 +65,7 @@ type File struct {
 	// RenewedAt is the path of a certificate that starts as this file and that the machine renews itself, as a kubelet does. The file is written, and
 	// the path made a link to it, only if the path holds no certificate that is valid by the machine's clock and signed by Authority.
 	RenewedAt string `json:"renewedAt,omitempty"`
-	Authority []byte `json:"authority,omitempty"` // certificate (PEM) of the authority that signs what lies at RenewedAt; empty: any authority
+	Authority []byte `json:"authority,omitempty"` // certificate (PEM) of the authority that signs the certificate at RenewedAt; empty: any authority
 }
 
 // Binary is an executable from the bundle. Path becomes a symlink into the machine's blob store.

@@ -98,7 +98,7 @@ func (s *stream) open() error {
 	return nil
 }
 
-// wait waits before the next attempt, or returns why there is none.
+// wait waits before the next attempt, or returns why there must be none.
 func (s *stream) wait(why error) error {
 	if fail.KindOf(why) == fail.NotFound || fail.KindOf(why) == fail.Refused {
 		return why

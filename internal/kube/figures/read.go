@@ -67,7 +67,7 @@ func (s *source) read(q Query, a *kube.Answer) (series []Series, more bool, err 
 	return series, more, nil
 }
 
-// values returns one value for each step; nil if there is none. Values that are no numbers, such as the ratio of nothing, are unknown.
+// values returns one value for each step; nil if there is none. Values that are not numbers, such as 0/0, are unknown.
 func (s *source) values(raw json.RawMessage) ([]*float64, error) {
 	if n := bytes.Count(raw, []byte("[")); n > points+2 {
 		return nil, fmt.Errorf("%d of them", n-1)

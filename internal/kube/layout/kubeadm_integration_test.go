@@ -25,7 +25,8 @@ type built struct {
 	path     func(name string) string // of an executable
 }
 
-// releases are those of the bundle library. If NAUPEGOS_KUBEADM names a kubeadm of the newest known release, they include the executables beside it.
+// releases are the releases in the bundle library. If NAUPEGOS_KUBEADM names a kubeadm of the newest known release, they include the executables
+// beside it.
 func releases(t *testing.T) []built {
 	t.Helper()
 	var out []built

@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// managersPath remembers what CPU and memory manager of the kubelet were last started with.
+// managersPath records the kubelet's CPU and memory manager settings of its last start.
 const managersPath = kubeletDir + "/naupegos-managers"
 
 // forgetManagers returns the line of the kubelet's drop-in that removes the state files of the CPU and memory managers once the policies, or the

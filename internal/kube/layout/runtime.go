@@ -72,7 +72,7 @@ func (p Params) Runtime(n Node, role string) (machine.Config, error) {
 		p.of(n).addBinaries,
 		func(c *machine.Config) error {
 			p.of(n).addImages(c, role)
-			if role == roleWorker { // that may stay behind: what runs on all nodes is the cluster's
+			if role == roleWorker { // that may stay behind: the cluster decides what runs on all nodes
 				p.Release.addImages(c, role)
 			}
 			p.addAhead(c, n, role)

@@ -93,7 +93,7 @@ func (p Params) Sandbox(ctx context.Context, k *pki.PKI, dir string, ports Sandb
 	return s, nil
 }
 
-// override returns arguments with later ones in the place of those of the same name.
+// override returns arguments in which later ones replace earlier ones of the same name.
 func override(base, extra []arg) []arg {
 	kept := slices.DeleteFunc(slices.Clone(base), func(b arg) bool {
 		return slices.ContainsFunc(extra, func(e arg) bool { return e.Name == b.Name })

@@ -98,7 +98,7 @@ func foreseeFitting(ctx context.Context, r dynamic.ResourceInterface, u *unstruc
 	return r.Update(ctx, out, metav1.UpdateOptions{FieldManager: FieldManager, DryRun: with.DryRun})
 }
 
-// claimFields adds fields of the live object to those that we applied.
+// claimFields adds fields of the live object to those that Naupegos has applied.
 func claimFields(ctx context.Context, r dynamic.ResourceInterface, u *unstructured.Unstructured, paths [][]string) error {
 	var err error
 	for range tries {

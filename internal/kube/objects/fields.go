@@ -86,7 +86,8 @@ func covers(fields map[string]any, v any) bool {
 	return true
 }
 
-// identifies reports whether a key of managed fields, k:{"name":"web"} or v:"web", is that of an item of a list. Fields that the item does not have are defaults.
+// identifies reports whether a key of managed fields, k:{"name":"web"} or v:"web", identifies an item of a list. Fields that the item does not have
+// are defaults.
 func identifies(key string, item any) bool {
 	if text, ok := strings.CutPrefix(key, "v:"); ok {
 		var v any

@@ -154,7 +154,8 @@ func TestOperatorOutlivesFinalizers(t *testing.T) {
 	}
 }
 
-// TestOperatorOutlivesDefinitions: while an object of a definition that goes has a finalizer, the operator and the definition stay, and the error names the object.
+// TestOperatorOutlivesDefinitions: while an object of a removed definition has a finalizer, the operator and the definition stay, and the error names
+// the object.
 func TestOperatorOutlivesDefinitions(t *testing.T) {
 	for _, shared := range []bool{true, false} {
 		s, o := newSea(t), Options{Addon: "fleet", Prune: true, Shared: shared}

@@ -397,7 +397,7 @@ func (c *Applier) Forget(ctx context.Context, addon string) error {
 	return c.forget(ctx, addon)
 }
 
-// forgotten reports whether a label names a set of a document that is no longer there. Such labels remain on what a chart's hooks made.
+// forgotten reports whether a label names a set of a document that is no longer there. Such labels remain on objects of a chart's hooks.
 func (c *Applier) forgotten(ctx context.Context, addon string) (bool, error) {
 	if !strings.HasPrefix(addon, ManifestsPrefix) && !strings.HasPrefix(addon, ChartPrefix) {
 		return false, nil

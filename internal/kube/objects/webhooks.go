@@ -24,7 +24,7 @@ func isWebhook(u *unstructured.Unstructured) bool {
 
 var webhookKinds = []string{"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"}
 
-// webhooksOf returns the webhooks of a configuration. Those that change objects have all fields of those that validate.
+// webhooksOf returns the webhooks of a configuration. Mutating webhooks have all fields of validating ones.
 func webhooksOf(u *unstructured.Unstructured) (out []admissionv1.ValidatingWebhook) {
 	all, _, _ := unstructured.NestedSlice(u.Object, "webhooks")
 	for _, one := range all {
@@ -45,8 +45,8 @@ var vital = []struct {
 	{"", "pods", true}, {"", "configmaps", true}, {"", "secrets", true}, {"", "serviceaccounts", true}, {"coordination.k8s.io", "leases", true},
 }
 
-// Locks names the webhooks among objects that would keep the cluster from working while they do not answer, each with what they would refuse. It leaves out
-// webhooks that choose objects by conditions or labels.
+// Locks names the webhooks among objects that would block the cluster while they do not answer, each with the requests that it would refuse. It
+// leaves out webhooks that select objects by conditions or labels.
 func Locks(all []*unstructured.Unstructured) (out []string) {
 	for _, u := range all {
 		if !isWebhook(u) {

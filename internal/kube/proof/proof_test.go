@@ -184,7 +184,7 @@ func TestMonitoring(t *testing.T) {
 	testkit.Fails(t, err, fail.NotReady, "prometheus has no pods")
 }
 
-// TestRounds: a round counts once the metrics have it; the failure of a policy in the last one is shown, that of an earlier one is not.
+// TestRounds: a round counts once the metrics have it; the error shows a policy's failure in the last round, not in an earlier one.
 func TestRounds(t *testing.T) {
 	const pods, metrics, log = "/api/v1/namespaces/kube-system/pods", "/api/v1/namespaces/kube-system/pods/https:b:10258/proxy/metrics", "/api/v1/namespaces/kube-system/pods/b/log"
 	const ended = "I1130 12:00:01.000000       1 descheduler.go:200] \"Number of evictions/requests\" totalEvicted=0 evictionRequests=0\n"

@@ -138,7 +138,7 @@ func TestControllers(t *testing.T) {
 	}
 }
 
-// TestHostileLists: a list without an end, or with more than was asked for, stays bounded; an impossible request does not reach the API.
+// TestHostileLists: a list without an end, or with more than requested, stays bounded; an impossible request does not reach the API.
 func TestHostileLists(t *testing.T) {
 	c, asked := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		var items []object
