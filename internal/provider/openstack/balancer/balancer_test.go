@@ -209,6 +209,6 @@ func TestServes(t *testing.T) {
 		t.Error("the address is in the pool")
 	}
 	if (*State)(nil).Serves(provider.Machine{Name: "t4-cp-1"}) {
-		t.Error("there is a missing load balancer has backends")
+		t.Error("a missing load balancer has backends")
 	}
 }
