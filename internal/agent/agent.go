@@ -22,7 +22,7 @@ type Options struct {
 	Owner    OwnerFunc     // resolves owners; nil means LookupOwner
 	LockWait time.Duration // how long to wait for another run to finish; 0 means 60 s
 	UnitWait time.Duration // time limit of one systemctl or ctr call; 0 means 5 min
-	// StartWait is how long a unit that must restart gets to start again what it was just told to start (machine.Unit.Starts); 0 means 90 s.
+	// StartWait is how long a unit that must restart gets to restart the programs that it was just told to start (machine.Unit.Starts); 0 means 90 s.
 	StartWait time.Duration
 }
 

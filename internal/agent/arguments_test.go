@@ -38,8 +38,8 @@ func (f *fakeHost) boot(t *testing.T, id string) {
 	write(t, f.root+"/proc/cmdline", "BOOT_IMAGE="+strings.TrimPrefix(strings.TrimSpace(f.content(host.GRUBConfig)), "linux "))
 }
 
-// TestKernelArguments: arguments are in GRUB's configuration at once and wait for a reboot; drift is corrected, and what leaves is gone after the next
-// reboot.
+// TestKernelArguments: arguments are in GRUB's configuration at once and take effect after a reboot; drift is corrected, and a removed argument is
+// gone after the next reboot.
 func TestKernelArguments(t *testing.T) {
 	f, c := hosted(t)
 	withGRUB(t, f)
@@ -116,8 +116,8 @@ func TestKernelArguments(t *testing.T) {
 	}
 }
 
-// TestKernelArgumentsRefused: a machine without GRUB is refused before anything changes; a configuration that does not take them, or a boot without
-// them, is reported.
+// TestKernelArgumentsRefused: Apply refuses a machine without GRUB before it changes anything; it reports a GRUB configuration that ignores the
+// arguments, and a boot without them.
 func TestKernelArgumentsRefused(t *testing.T) {
 	f, c := hosted(t)
 	c.KernelArguments = []string{"nosmt"}

@@ -20,7 +20,7 @@ type diff struct {
 	files       []*op
 	binaries    []*op    // and other links
 	packages    []string // wanted packages that are not installed
-	replaced    []string // installed packages whose place they take
+	replaced    []string // installed packages that they replace
 	// stalePackages are packages that Naupegos installed and that are no longer wanted.
 	stalePackages []string
 	hooks         []machine.Change // of the machine's present stage

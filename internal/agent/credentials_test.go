@@ -36,6 +36,6 @@ func TestCredentials(t *testing.T) {
 	}
 	put("3333", "token", "hunter2.claims.signature")
 	if _, err := a.Credentials(); err == nil || strings.Contains(err.Error(), "hunter2") {
-		t.Errorf("of what is no token it says %v", err)
+		t.Errorf("for an invalid token it returns %v", err)
 	}
 }

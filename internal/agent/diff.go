@@ -18,8 +18,8 @@ import (
 // op is one difference between the host and the configuration, with the data to remove it.
 type op struct {
 	machine.Change
-	path     string // managed path, if there is one
-	content  []byte // of a file to write
+	path     string // answers of programs, by the beginning of the command
+	content  []byte // what the kernel can load, and the effect
 	write    bool   // the content must be written; otherwise only mode and owner are set
 	mode     fs.FileMode
 	owner    string // as in the configuration

@@ -25,11 +25,11 @@ func TestFresh(t *testing.T) {
 	}
 	testkit.Must(t, f.agent().saveState(&state{Units: map[string]stUnit{"kubelet.service": {}}}))
 	if got, err = f.agent().Facts(t.Context()); err != nil || got.Fresh || got.Listeners != nil || got.Volumes != nil || got.Clock.IsZero() {
-		t.Errorf("a configured machine tells %+v, %v", got, err)
+		t.Errorf("a configured machine reports %+v, %v", got, err)
 	}
 	testkit.Must(t, f.agent().saveState(&state{Units: map[string]stUnit{"kubelet.service": {}}, Preparing: true}))
 	if got, err = f.agent().Facts(t.Context()); err != nil || !got.Fresh || len(got.Listeners) != 1 {
-		t.Errorf("a machine on which packages could not be installed tells %+v, %v", got, err)
+		t.Errorf("a machine on which packages could not be installed reports %+v, %v", got, err)
 	}
 	testkit.Must(t, os.Remove(f.root+"/proc/meminfo"))
 	if _, err := f.agent().Facts(t.Context()); err == nil {

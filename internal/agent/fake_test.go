@@ -23,8 +23,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// fakeHost is a Runner that behaves like systemd, containerd and modprobe under a root directory. What it knows lies in a
-// file, so that it outlives a process that is killed.
+// fakeHost is a Runner that behaves like systemd, containerd and modprobe under a root directory. Its state is in a file, so that the state survives
+// a killed process.
 type fakeHost struct {
 	root string
 	mu   sync.Mutex
@@ -34,14 +34,14 @@ type fakeHost struct {
 	unlisted      error  // why containerd does not list its images
 	nft, iptables string // their output; empty: not installed
 
-	says    map[string]string // what programs answer, by how their command begins
+	says    map[string]string // answers of programs, by the beginning of the command
 	modules map[string]func() // what the kernel can load, and what happens then
 
 	calls     []string
 	listeners []net.Listener
 }
 
-// fakeState is what outlives a process.
+// fakeState is the state that survives a process.
 type fakeState struct {
 	Units  map[string]fakeUnit
 	Images map[string]string
@@ -55,7 +55,7 @@ type fakeUnit struct {
 	Starts int
 }
 
-// watched is what units of the tests read when they start or reload.
+// watched are the files that units of the tests read when they start or reload.
 func watched() []string {
 	return []string{"/etc/app/app.conf", "/etc/app/other.conf", "/usr/local/bin/app", "/var/lib/app/deep/first"}
 }
@@ -153,7 +153,7 @@ func (f *fakeHost) Run(_ context.Context, stdin io.Reader, argv ...string) ([]by
 	return nil, fmt.Errorf("unexpected command %v", argv)
 }
 
-// mkconfig does what grub-mkconfig does with arguments of the kernel.
+// mkconfig handles the kernel's arguments as grub-mkconfig does.
 const mkconfig = `set -e
 . "$1/etc/default/grub"
 for f in "$1"/etc/default/grub.d/*.cfg; do if [ -e "$f" ]; then . "$f"; fi; done
@@ -298,7 +298,7 @@ func (f *fakeHost) listen() {
 	}
 }
 
-// content reads a file under the root; empty where there is none.
+// content returns a file under the root, or "" if it does not exist.
 func (f *fakeHost) content(p string) string {
 	full := filepath.Join(f.root, p)
 	if target, err := os.Readlink(full); err == nil {
@@ -314,7 +314,7 @@ func (f *fakeHost) agent() *Agent {
 		Owner: func(string) (int, int, error) { return os.Geteuid(), os.Getegid(), nil }})
 }
 
-// ran returns the calls since the last time, without those that only look.
+// ran returns the calls since the last time, without those that only query.
 func (f *fakeHost) ran() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

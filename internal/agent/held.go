@@ -23,7 +23,7 @@ func sharedDirs() []string {
 	return []string{"/etc/cni/net.d", "/etc/kubernetes", "/var/lib/cni", machine.ContainerdRoot, runDir, etcdDir}
 }
 
-// lookHeld lists what the shared directories hold before the first apply, two levels deep, so that a reset leaves it there.
+// lookHeld lists the content of the shared directories before the first apply, two levels deep, so that a reset leaves it there.
 func lookHeld(root host.Root) map[string][]string {
 	held := map[string][]string{}
 	for _, dir := range sharedDirs() {
@@ -39,25 +39,25 @@ func lookHeld(root host.Root) map[string][]string {
 	return held
 }
 
-// readDir returns nothing for a directory that can't be read.
+// readDir returns nothing for an unreadable directory.
 func readDir(root host.Root, dir string) []os.DirEntry {
 	entries, _ := os.ReadDir(root.Path(dir))
 	return entries
 }
 
-// otherNamespaces reports whether containerd keeps containers or images of others than Kubernetes.
+// otherNamespaces reports whether containerd has containers or images outside of Kubernetes' namespace.
 func otherNamespaces(ctx context.Context, a *Agent) bool {
 	out, err := a.ctr(ctx, machine.Config{}, "namespaces", "list", "--quiet")
 	return err == nil && slices.ContainsFunc(strings.Fields(string(out)), func(n string) bool { return n != "k8s.io" && n != "default" })
 }
 
-// isNode reports whether the host runs a kubelet and containerd of ours. A gateway does not: what Kubernetes leaves on a host is another cluster's there.
+// isNode reports whether the host runs our kubelet and containerd. A gateway does not: Kubernetes files on its host belong to another cluster.
 func (r *reset) isNode() bool {
 	_, ok := r.st.Units[containerdUnit]
 	return ok
 }
 
-// keepsStore reports whether containerd's store holds data of others.
+// keepsStore reports whether containerd's store has data of other programs.
 func (r *reset) keepsStore() bool {
 	return !r.st.Units[containerdUnit].Own || len(r.st.Held[machine.ContainerdRoot]) > 0
 }
@@ -65,7 +65,7 @@ func (r *reset) keepsStore() bool {
 // ownDirs returns the directories that a reset empties: directories that only a node's programs use, and the shared directories that the configuration uses.
 func (r *reset) ownDirs() []string {
 	var dirs []string
-	if r.managesEtcd() && !r.o.KeepEtcd { // first: a reset that is killed must find etcd's manifest again
+	if r.managesEtcd() && !r.o.KeepEtcd { // first: after a killed reset the next one must find etcd's manifest again
 		dirs = append(dirs, etcdDir)
 	}
 	if r.isNode() {
@@ -81,14 +81,14 @@ func (r *reset) ownDirs() []string {
 	return dirs
 }
 
-// managesEtcd reports whether etcd's data are the cluster's: of a control plane that was applied, or of one that was only taken over.
+// managesEtcd reports whether etcd's data belong to the cluster: on a control plane that was applied, or that was only taken over.
 func (r *reset) managesEtcd() bool {
 	_, applied := r.st.Paths[etcdDir]
 	return applied || r.st.Adopted != "" && r.isThere("/etc/kubernetes/manifests/etcd.yaml")
 }
 
-// emptyDir removes the entries of a directory, except for entries from before the first apply. It removes an empty directory, unless it is a
-// mount point, or was there before.
+// emptyDir removes the entries of a directory, except for entries from before the first apply. It removes the directory if it is then empty, is not a
+// mount point and did not exist before.
 func (r *reset) emptyDir(dir string) error {
 	removed, err := r.removeBelow(dir, "")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -97,7 +97,7 @@ func (r *reset) emptyDir(dir string) error {
 	if err != nil {
 		return err
 	}
-	action := "update" // others have data in it
+	action := "update" // other programs have data in it
 	if s, managed := r.st.Paths[dir]; len(r.st.Held[dir]) == 0 && (!managed || !s.Found) {
 		_ = os.Remove(r.path(dir)) // EBUSY for a mount point
 		action = "remove"
@@ -108,7 +108,7 @@ func (r *reset) emptyDir(dir string) error {
 	return nil
 }
 
-// removeBelow removes the entries of dir/below that were not there before, and reports whether there were any.
+// removeBelow removes the entries of dir/below that did not exist before, and reports whether there were any.
 func (r *reset) removeBelow(dir, below string) (removed bool, err error) {
 	entries, err := os.ReadDir(r.path(path.Join(dir, below)))
 	if errors.Is(err, fs.ErrNotExist) {

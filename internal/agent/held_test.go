@@ -10,7 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// roleConfig is config for a role: a worker is one already, a gateway has neither containerd nor images.
+// roleConfig returns a config for a role: config already is a worker's; a gateway has neither containerd nor images.
 func roleConfig(role string) machine.Config {
 	c := config()
 	for i := range c.Units {
@@ -32,9 +32,9 @@ func roleConfig(role string) machine.Config {
 func TestResetKeepsOthersData(t *testing.T) {
 	const k8sNode = "worker, control plane"
 	dirs := map[string]struct {
-		theirs string // of another service, there before the first apply
+		theirs string // of another service, from before the first apply
 		ours   string // left by the node
-		roles  string // roles whose reset removes ours
+		roles  string // roles whose reset removes our data
 	}{
 		etcdDir:                {"default/member/wal/0.wal", "member/wal/0.wal", "control plane"},
 		"/var/lib/cni":         {"networks/podman/10.88.0.2", "networks/cbr0/10.244.1.2", k8sNode},
@@ -47,7 +47,7 @@ func TestResetKeepsOthersData(t *testing.T) {
 	for _, role := range []string{"control plane", "worker", "gateway"} {
 		for _, host := range []struct{ before, containerd bool }{{true, true}, {true, false}, {false, true}, {false, false}} {
 			f := newFakeHost(t)
-			if !host.containerd { // what lies in its store came with the image, or is lost+found
+			if !host.containerd { // its store's content came with the image, or is lost+found
 				testkit.Must(t, os.Remove(f.root+"/lib/systemd/system/containerd.service"))
 			}
 			others := func(dir string) bool {
@@ -66,7 +66,7 @@ func TestResetKeepsOthersData(t *testing.T) {
 			testkit.Value(f.agent().Reset(t.Context(), ResetOptions{}))(t)
 			for dir, c := range dirs {
 				if host.before && c.theirs != "" && (f.content(dir+"/"+c.theirs) == "theirs") != others(dir) {
-					t.Errorf("%s of a %s, %+v: data from before are there: %v", dir, role, host, !others(dir))
+					t.Errorf("%s of a %s, %+v: earlier data exist: %v", dir, role, host, !others(dir))
 				}
 				gone := strings.Contains(c.roles, role) || dir == machine.ContainerdRoot && !others(dir) && role != "gateway"
 				if got := f.content(dir+"/"+c.ours) == ""; got != gone {
@@ -91,7 +91,7 @@ func TestResetDropsImages(t *testing.T) {
 	}
 }
 
-// TestResetGivesContainerdBack: a containerd of others that a unit of ours hid runs again, now and at boot.
+// TestResetGivesContainerdBack: the host's own containerd, which our unit hid, runs again, now and at boot.
 func TestResetGivesContainerdBack(t *testing.T) {
 	f := newFakeHost(t)
 	link := f.root + "/etc/systemd/system/multi-user.target.wants/containerd.service"
@@ -109,7 +109,7 @@ func TestResetGivesContainerdBack(t *testing.T) {
 	}
 }
 
-// TestAdoptKeepsOthersStore: containerd of a host that is taken over serves Docker, too.
+// TestAdoptKeepsOthersStore: the containerd of an adopted host serves Docker, too.
 func TestAdoptKeepsOthersStore(t *testing.T) {
 	for others, want := range map[string]bool{"": false, "moby\n": true} {
 		f := aNode(t)
@@ -120,12 +120,12 @@ func TestAdoptKeepsOthersStore(t *testing.T) {
 		f.apply(t, roleConfig("worker"))
 		testkit.Value(f.agent().Reset(t.Context(), ResetOptions{}))(t)
 		if got := f.content(machine.ContainerdRoot+"/io.containerd.metadata.v1.bolt/meta.db") != ""; got != want {
-			t.Errorf("with namespaces %q, the store is there: %v", f.namespaces, got)
+			t.Errorf("with namespaces %q, the store exists: %v", f.namespaces, got)
 		}
 	}
 }
 
-// TestResetOfAMaskedUnit: a unit that ran though it was masked can't be started again, and keeps no reset from its end.
+// TestResetOfAMaskedUnit: a unit that ran although it was masked can't be started again, and the reset completes nevertheless.
 func TestResetOfAMaskedUnit(t *testing.T) {
 	f := newFakeHost(t)
 	testkit.Must(t, os.Symlink("/dev/null", f.root+"/etc/systemd/system/"+containerdUnit))

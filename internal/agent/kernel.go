@@ -120,7 +120,7 @@ func (a *Agent) diffSysctls(want map[string]string, loading bool) ([]sysctlOp, e
 	return out, nil
 }
 
-// sysctlDirs are the directories that systemd-sysctl reads. A file replaces those of its name in later ones.
+// sysctlDirs are the directories that systemd-sysctl reads. A file replaces files of the same name in later directories.
 var sysctlDirs = []string{"/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d", "/lib/sysctl.d"}
 
 // overruled is fail.Conflict if systemd reads files after ours at boot of which the last to set one of our settings sets another value.

@@ -59,8 +59,8 @@ func unlocked(ctx context.Context, longest time.Duration, run func() ([]byte, er
 	}
 }
 
-// installPackages installs missing packages. It first passes to note all packages that the installation adds. What was cut off before is finished.
-// Package lists are fetched again only if the present lists do not suffice.
+// installPackages installs missing packages. It first passes to note all packages that the installation adds. It completes an interrupted
+// installation, and fetches the package lists again only if the present ones do not suffice.
 func (a *Agent) installPackages(ctx context.Context, names []string, note func(brought []string) error) error {
 	if len(names) == 0 {
 		return nil
@@ -99,7 +99,7 @@ func stalePackages(a *Agent, st *state, want []string) []string {
 	return slices.DeleteFunc(out, func(p string) bool { return !have[p] })
 }
 
-// dropPackages removes packages that are no longer wanted, and their dependencies that nothing else needs, and records in next what is left.
+// dropPackages removes packages that are no longer wanted, and their dependencies that nothing else needs, and records the remaining ones in next.
 func dropPackages(ctx context.Context, a *Agent, next *state, want, stale []string) error {
 	if len(stale) == 0 {
 		return nil
@@ -153,7 +153,7 @@ func foreseeInstallation(ctx context.Context, a *Agent, names []string) (foresee
 		return "", nil, err
 	}
 	replaced = dpkg.Replaced(removed, a.root.Read(host.DpkgStatus), string(lists))
-	replaced = slices.DeleteFunc(replaced, func(p string) bool { return held(p, nil) }) // what clusters run by
+	replaced = slices.DeleteFunc(replaced, func(p string) bool { return held(p, nil) }) // packages that clusters depend on
 	removed = slices.DeleteFunc(removed, func(p string) bool { return slices.Contains(replaced, p) })
 	if len(removed) > 0 {
 		return "", nil, fail.New(fail.Conflict, "to install %s, apt would remove %s", strings.Join(names, " "), strings.Join(removed, " ")).

@@ -192,8 +192,8 @@ func TestInstallFromOwnSource(t *testing.T) {
 	}
 }
 
-// TestInstallRemovesNothing: a package that others conflict with is refused, by the dry run, too, before anything is changed. One that another
-// package stands for is not wanted.
+// TestInstallRemovesNothing: Apply and its dry run refuse a package that conflicts with installed ones, before they change anything. A package that
+// an installed one provides is not wanted.
 func TestInstallRemovesNothing(t *testing.T) {
 	c := config()
 	c.Packages = []string{"runc"}
@@ -221,8 +221,8 @@ func TestInstallRemovesNothing(t *testing.T) {
 	}
 }
 
-// TestInstallReplacesARole: a package takes the place of an installed one where both are the only one of a kind, such as a time daemon, and the plan
-// names it. What else apt would remove with it, or what clusters run by, is refused.
+// TestInstallReplacesARole: a package replaces an installed one in a role that only one may have, such as a time daemon, and the plan names it. Apply
+// refuses to remove other packages along with it, or packages that clusters depend on.
 func TestInstallReplacesARole(t *testing.T) {
 	const chrony = "Package: chrony\nProvides: time-daemon\nConflicts: time-daemon\n\n"
 	const daemon = "\nStatus: install ok installed\nProvides: ntp-client (= 1), time-daemon (= 1)\nConflicts: time-daemon\n\n"

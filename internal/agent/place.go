@@ -111,7 +111,7 @@ func (a *Agent) keepOriginals(st, next *state) error {
 	return nil
 }
 
-// restoreOriginal puts back the saved original of p; false if there is none.
+// restoreOriginal puts back the saved original of p; false if none was saved.
 func (a *Agent) restoreOriginal(p string) (bool, error) {
 	if _, err := os.Lstat(a.path(original(p))); errors.Is(err, fs.ErrNotExist) {
 		return false, nil

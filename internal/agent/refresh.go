@@ -22,7 +22,7 @@ const authoritiesDir = "/usr/local/share/ca-certificates/"
 // authorityLinks has links to the trusted CA certificates. update-ca-certificates keeps links to a deleted certificate unless others change too.
 const authorityLinks = "/etc/ssl/certs"
 
-// authoritiesProgram is of the package ca-certificates.
+// authoritiesProgram is from the package ca-certificates.
 const authoritiesProgram = "/usr/sbin/update-ca-certificates"
 
 // refresh is a command that makes the system notice changed files.
@@ -30,7 +30,7 @@ type refresh struct {
 	dir     string   // a change of a file in it requires the command
 	name    string   // name in reports
 	command []string // empty: restart the unit of that name if it runs
-	needs   string   // program without which there is nothing to notice the change; empty: none
+	needs   string   // program that notices the change, without which the command is unnecessary; empty: none
 }
 
 func refreshes() []refresh {
@@ -157,7 +157,7 @@ func beforePackages(ctx context.Context, a *Agent, d *diff) error {
 		return err
 	}
 	placed := map[string]bool{}
-	for _, o := range ops { // a package may bring the program, which then takes notice of what is there
+	for _, o := range ops { // a package may bring the program, which then reads the existing files
 		placed[o.path] = !strings.HasPrefix(o.path, authoritiesDir) || a.isThere(authoritiesProgram)
 	}
 	maps.DeleteFunc(placed, func(_ string, notice bool) bool { return !notice })

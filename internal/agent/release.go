@@ -93,7 +93,7 @@ func (a *Agent) ownFile(p, target string) error {
 	}
 	err := os.Link(a.path(target), tmp)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fileError(err, "find what lies at", p)
+		return fileError(err, "inspect", p)
 	}
 	if err != nil { // on another file system
 		return a.copyFile(target, p)

@@ -10,7 +10,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestReleaseLeavesWhatRuns: programs are files, originals lie beside what has replaced them, units run as they did, and nothing of ours is left.
+// TestReleaseLeavesWhatRuns: programs are files, originals lie beside the files that replaced them, units run unchanged, and no trace of Naupegos
+// remains.
 func TestReleaseLeavesWhatRuns(t *testing.T) {
 	f := newFakeHost(t)
 	write(t, f.root+"/etc/app/app.conf", "the administrator's")
@@ -53,7 +54,7 @@ func TestReleaseKeepsTheAgentThatSomethingRuns(t *testing.T) {
 	}
 }
 
-// TestReleaseOfHalfAMachine: a release removes what an apply has left half done.
+// TestReleaseOfHalfAMachine: a release removes the remains of an unfinished apply.
 func TestReleaseOfHalfAMachine(t *testing.T) {
 	f := applied(t)
 	st := testkit.Value(f.agent().loadState())(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// retireUnits stops and disables units that are no longer wanted, as far as they weren't so before us.
+// retireUnits stops and disables units that are no longer wanted, unless they were stopped and disabled before Naupegos.
 func (a *Agent) retireUnits(ctx context.Context, st *state, names []string) error {
 	states, err := a.unitStates(ctx, names)
 	if err != nil {
@@ -29,7 +29,8 @@ func (a *Agent) retireUnits(ctx context.Context, st *state, names []string) erro
 		if now.running() && (was.Own || !was.WasActive) {
 			stop = append(stop, n)
 		}
-		// Who was killed before systemd was told that the file has gone had disabled the unit before: systemd remembers how it was read.
+		// If an earlier run was killed between removing the file and reloading systemd, it had already disabled the unit: systemd remembers the unit
+		// as it was.
 		if now.enabled() && (was.Own || !was.WasEnabled) && a.isThere(now.fragment) {
 			disable = append(disable, enableOp{unit: machine.Unit{Name: n}, from: now.fragment})
 		}
@@ -43,14 +44,14 @@ func (a *Agent) retireUnits(ctx context.Context, st *state, names []string) erro
 	return a.enable(ctx, disable)
 }
 
-// isThere reports whether something lies at a path.
+// isThere reports whether a path exists.
 func (a *Agent) isThere(p string) bool {
 	_, err := os.Lstat(a.path(p))
 	return p != "" && err == nil
 }
 
-// removePaths removes managed paths, children before parents: files and links, and directories that we made and that are
-// empty. The former content is restored.
+// removePaths removes managed paths, children before parents: files, links, and empty directories that Naupegos created. It restores the former
+// content.
 func (a *Agent) removePaths(st *state, paths []string) error {
 	dirs := map[string]bool{}
 	for _, p := range paths {
@@ -80,7 +81,7 @@ func (a *Agent) removePaths(st *state, paths []string) error {
 			dirs[dir] = true
 		}
 		if strings.HasSuffix(filepath.Dir(p), ".service.d") {
-			_ = os.Remove(a.path(filepath.Dir(p))) // an empty drop-in directory is of no use; a full one stays
+			_ = os.Remove(a.path(filepath.Dir(p))) // an empty drop-in directory has no use; a non-empty one stays
 		}
 	}
 	for d := range dirs {
@@ -102,7 +103,7 @@ func (a *Agent) removeDirectory(p string, s stPath) error {
 	return fileError(err, "remove the directory", p)
 }
 
-// giveBack restores the mode and owner that a directory had before us, if the directory still exists.
+// giveBack restores the mode and owner that a directory had before Naupegos, if the directory still exists.
 func (a *Agent) giveBack(p string, s stPath) error {
 	if !host.IsDir(a.path(p)) {
 		return nil
@@ -110,7 +111,7 @@ func (a *Agent) giveBack(p string, s stPath) error {
 	return a.attributes(&op{path: p, mode: s.Mode, uid: s.UID, gid: s.GID})
 }
 
-// removePath removes one file or link; that it isn't there is as good.
+// removePath removes one file or link. A missing one is not an error.
 func removePath(real, where string) error {
 	if err := os.Remove(real); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR) {
 		return fileError(err, "remove", where)
@@ -118,7 +119,7 @@ func removePath(real, where string) error {
 	return nil
 }
 
-// dropBlobs removes blobs that only the configuration before needed. Best effort: it is only about space.
+// dropBlobs removes blobs that only the former configuration needed. It is best effort, because they only waste space.
 func (a *Agent) dropBlobs(before, now *state) {
 	for _, digest := range before.Blobs {
 		if !slices.Contains(now.Blobs, digest) && checkDigest(digest) == nil {
@@ -136,7 +137,7 @@ func interrupted(err error) error {
 	return fail.Wrap(fail.Interrupted, err, "stopped between two actions").Do("run it again: it continues from here")
 }
 
-// unitFailure wraps what systemctl says; nil stays nil.
+// unitFailure wraps an error of systemctl; nil stays nil.
 func unitFailure(ctx context.Context, err error, what string) error {
 	switch {
 	case err == nil:

@@ -15,11 +15,11 @@ import (
 type ResetOptions struct {
 	KeepBlobs bool     // binaries and image archives: the next apply needs no transfer
 	KeepEtcd  bool     // /var/lib/etcd
-	Keep      []string // managed paths that the reset keeps: the operator logs in by them
+	Keep      []string // managed paths that the reset keeps because the operator logs in by them
 }
 
-// Reset undoes all that applies, and what ran by their grace, did to the host: containers, mounts, networks, files, kernel
-// settings, packages. Units and files that were there before are put back as they were. It may be repeated, and may be killed.
+// Reset undoes everything that Apply, and the programs that it started, did to the host: containers, mounts, networks, files, kernel settings,
+// packages. It restores units and files that existed before. It may be repeated, and may be killed.
 func (a *Agent) Reset(ctx context.Context, o ResetOptions) ([]machine.Change, error) {
 	unlock, err := a.lock(ctx)
 	if err != nil {
@@ -56,7 +56,7 @@ func (a *Agent) Reset(ctx context.Context, o ResetOptions) ([]machine.Change, er
 	return r.changes, nil
 }
 
-// reset is one reset under way.
+// reset is the state of one reset.
 type reset struct {
 	*Agent
 	st      *state
@@ -105,16 +105,16 @@ func (r *reset) removeData(ctx context.Context) error {
 	}
 	if r.st.Units[containerdUnit].Own {
 		for _, dir := range []string{"/opt/containerd/bin", "/opt/containerd/lib", "/opt/containerd"} {
-			_ = os.Remove(r.path(dir)) // containerd creates them; files that a user has added keep them
+			_ = os.Remove(r.path(dir)) // containerd creates them; they stay if a user has added files
 		}
 	}
 	if r.isNode() {
-		_ = os.Remove(r.path("/etc/cni")) // containerd makes it around net.d; others' configurations keep it from going
+		_ = os.Remove(r.path("/etc/cni")) // containerd creates it around net.d; it stays if it has configurations of others
 	}
 	return nil
 }
 
-// removeManaged removes managed paths and puts originals back, then has systemd forget our units.
+// removeManaged removes managed paths, puts originals back, and makes systemd forget our units.
 func (r *reset) removeManaged(ctx context.Context) error {
 	var paths []string
 	for p := range r.st.Paths {
@@ -133,7 +133,7 @@ func (r *reset) removeManaged(ctx context.Context) error {
 		return err
 	}
 	for key, value := range r.st.Sysctls {
-		// A setting may have gone with its network or module; the rest is as it was after the next boot anyway.
+		// A setting may have disappeared with its network or module. The next boot restores the others anyway.
 		if r.setSysctl(key, value) == nil {
 			r.did("sysctl", key, "update")
 		}
@@ -145,19 +145,19 @@ func (r *reset) removeManaged(ctx context.Context) error {
 	if _, err := r.systemctl(ctx, "daemon-reload"); err != nil {
 		return unitFailure(ctx, err, "have systemd read its units again")
 	}
-	// A unit that is gone for good can't be reset: then there is nothing to clear.
+	// A removed unit can't be reset: then there is no failure to clear.
 	_, _ = r.systemctl(ctx, append([]string{"reset-failed", "--"}, names...)...)
 	return r.restart(ctx, names)
 }
 
-// restart lets units that ran before us run with their own files again, at boot, too, also where a unit file of ours hid theirs.
+// restart restarts units that ran before Naupegos with their own files, now and at boot, even if a unit file of ours hid theirs.
 func (r *reset) restart(ctx context.Context, names []string) error {
 	names = slices.DeleteFunc(names, func(n string) bool { return !r.st.Units[n].WasActive && !r.st.Units[n].WasEnabled })
 	states, err := r.unitStates(ctx, names)
 	if err != nil {
 		return err
 	}
-	names = slices.DeleteFunc(names, func(n string) bool { return states[n].load != "loaded" }) // gone, or masked as before
+	names = slices.DeleteFunc(names, func(n string) bool { return states[n].load != "loaded" }) // removed, or masked as before
 	var enable []enableOp
 	for _, n := range names {
 		if s := states[n]; r.st.Units[n].Own && r.st.Units[n].WasEnabled && !s.enabled() && r.isThere(s.fragment) {
@@ -189,7 +189,7 @@ func (r *reset) forget(context.Context) error {
 	return nil
 }
 
-// errStillThere says that processes did not go.
+// errStillThere reports that processes did not end.
 func errStillThere(left []string) error {
 	return fail.New(fail.NotReady, "%d processes of pods are still there after SIGKILL: %s", len(left), strings.Join(left, " ")).
 		Do("they hang in the kernel (a dead network file system?): unmount that, or reboot the machine")

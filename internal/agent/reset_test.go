@@ -86,7 +86,7 @@ func TestResetKeepsTheWayIn(t *testing.T) {
 	}
 }
 
-// TestResetWhereAUnitsFileHasGone: an agent that was killed had removed the file, and systemd was not told.
+// TestResetWhereAUnitsFileHasGone: a killed agent removed the file and did not reload systemd.
 func TestResetWhereAUnitsFileHasGone(t *testing.T) {
 	f := applied(t)
 	testkit.Must(t, os.Remove(f.root+machine.UnitPath("app.service")))
@@ -115,7 +115,7 @@ func TestInPod(t *testing.T) {
 	}
 }
 
-// FuzzUnescape: a path that the kernel has written into mountinfo is read as what it is.
+// FuzzUnescape: unescape restores a path that the kernel has escaped in mountinfo.
 func FuzzUnescape(f *testing.F) {
 	f.Add("/var/lib/kubelet/pods/a b\\040\tc")
 	f.Add(`\\134040`)

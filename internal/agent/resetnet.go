@@ -10,7 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// config is the little of a configuration that finding ctr takes.
+// config has the fields of a configuration that are needed to find ctr.
 func (r *reset) config() machine.Config {
 	var c machine.Config
 	for p, s := range r.st.Paths {
@@ -21,8 +21,7 @@ func (r *reset) config() machine.Config {
 	return c
 }
 
-// removeNetworks removes the links and packet filter tables that CNI, flannel and kube-proxy make. Their names are those
-// programs' own; nothing else on a host is called so.
+// removeNetworks removes the links and packet filter tables of CNI, flannel and kube-proxy. Only those programs use these names.
 func (r *reset) removeNetworks(ctx context.Context) error {
 	if !r.isNode() {
 		return nil
@@ -41,7 +40,7 @@ func (r *reset) removeNetworks(ctx context.Context) error {
 	}
 	tables, err := r.tables(ctx)
 	if err != nil {
-		return nil // no nft, or no nftables in this kernel: then there is no table either
+		return nil // no nft, or no nftables in this kernel: then no table exists either
 	}
 	for _, t := range tables {
 		if _, err := r.run.Run(ctx, nil, "nft", "delete", "table", t[0], t[1]); err != nil {
@@ -52,12 +51,12 @@ func (r *reset) removeNetworks(ctx context.Context) error {
 	return nil
 }
 
-// removeChains removes the iptables chains that kubelet makes, with the rules that lead to them; all of them begin with KUBE-.
+// removeChains removes kubelet's iptables chains, whose names begin with KUBE-, and the rules that jump to them.
 func (r *reset) removeChains(ctx context.Context) error {
 	for _, family := range []string{"iptables", "ip6tables"} {
 		saved, err := r.run.Run(ctx, nil, family+"-save")
 		if err != nil {
-			continue // no such program, or no such tables in this kernel: then kubelet has made none either
+			continue // no such program, or no such tables in this kernel: then kubelet made no chains either
 		}
 		var kept strings.Builder
 		for line := range strings.Lines(string(saved)) {
@@ -76,7 +75,7 @@ func (r *reset) removeChains(ctx context.Context) error {
 	return nil
 }
 
-// tables lists family and name of the packet filter tables of Kubernetes.
+// tables lists family and name of Kubernetes' packet filter tables.
 func (r *reset) tables(ctx context.Context) ([][2]string, error) {
 	out, err := r.run.Run(ctx, nil, "nft", "--json", "list", "tables")
 	if err != nil {

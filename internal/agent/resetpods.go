@@ -18,7 +18,7 @@ import (
 // killPods ends every process in a kubepods cgroup, and the shims that would keep their mounts.
 func (r *reset) killPods(ctx context.Context) error {
 	if !r.isNode() {
-		return nil // no pod of ours ever ran here
+		return nil // no pod of ours has run here
 	}
 	poll := time.NewTicker(50 * time.Millisecond)
 	defer poll.Stop()
@@ -35,7 +35,7 @@ func (r *reset) killPods(ctx context.Context) error {
 		}
 		var left []string
 		for _, pid := range pids {
-			_ = unix.Kill(pid, unix.SIGKILL) // it may have gone meanwhile; what counts is that it is
+			_ = unix.Kill(pid, unix.SIGKILL) // it may have ended meanwhile; only its end counts
 			left = append(left, strconv.Itoa(pid))
 		}
 		select {
@@ -48,7 +48,7 @@ func (r *reset) killPods(ctx context.Context) error {
 	}
 }
 
-// podProcesses finds processes whose cgroup is a pod's, and containerd's shims for Kubernetes.
+// podProcesses returns the processes in pods' cgroups, and containerd's shims for Kubernetes.
 func (r *reset) podProcesses() []int {
 	var pids []int
 	entries, _ := os.ReadDir(r.path("/proc"))
@@ -59,10 +59,10 @@ func (r *reset) podProcesses() []int {
 		}
 		dir := "/proc/" + e.Name()
 		if strings.HasPrefix(r.root.Read(dir+"/stat"), e.Name()+" (") && strings.Contains(r.root.Read(dir+"/stat"), ") Z ") {
-			continue // dead already; its parent has not asked yet
+			continue // a zombie: its parent has not reaped it yet
 		}
 		args := strings.Split(r.root.Read(dir+"/cmdline"), "\x00")
-		shim := (strings.HasSuffix(args[0], "/containerd-shim-runc-v2") || strings.HasPrefix(args[0], machine.BlobDir+"/")) && // by its link, or where that leads
+		shim := (strings.HasSuffix(args[0], "/containerd-shim-runc-v2") || strings.HasPrefix(args[0], machine.BlobDir+"/")) && // by its link, or by the link's target
 			slices.Contains(args, "k8s.io") && r.ourPIDs(dir)
 		if shim || inPod(r.root.Read(dir+"/cgroup")) {
 			pids = append(pids, pid)
@@ -71,7 +71,7 @@ func (r *reset) podProcesses() []int {
 	return pids
 }
 
-// inPod reports whether /proc/PID/cgroup names a pod's cgroup of this host. Pods of machines nested in this host have a longer path.
+// inPod reports whether /proc/PID/cgroup names a pod's cgroup of this host. Pods of machines nested in this host have longer paths.
 func inPod(cgroup string) bool {
 	for line := range strings.Lines(cgroup) {
 		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
@@ -82,14 +82,14 @@ func inPod(cgroup string) bool {
 	return false
 }
 
-// ourPIDs reports whether a process numbers processes as we do: shims of machines nested in this host don't.
+// ourPIDs reports whether a process is in our PID namespace: shims of machines nested in this host are not.
 func (r *reset) ourPIDs(dir string) bool {
 	theirs, err1 := os.Readlink(r.path(dir + "/ns/pid"))
 	ours, err2 := os.Readlink(r.path("/proc/self/ns/pid"))
 	return err1 == nil && err2 == nil && theirs == ours
 }
 
-// removeCgroups removes empty kubepods cgroups in every hierarchy, children first. Best effort: an empty cgroup does no harm.
+// removeCgroups removes empty kubepods cgroups in every hierarchy, children first. It is best effort, because an empty cgroup does no harm.
 func (r *reset) removeCgroups() {
 	var remove func(dir string)
 	remove = func(dir string) {
@@ -116,7 +116,7 @@ func (r *reset) removeCgroups() {
 // dropContainers removes the containers of Kubernetes from containerd's store, which may outlive the reset.
 func (r *reset) dropContainers(ctx context.Context) error {
 	if !r.isNode() || !isSocket(r.path(containerdSocket)) || !r.keepsStore() {
-		return nil // its whole store goes, or there is nothing to ask
+		return nil // the whole store is removed, or containerd is not installed
 	}
 	out, err := r.ctr(ctx, r.config(), "containers", "list", "--quiet")
 	if err != nil {
@@ -126,7 +126,7 @@ func (r *reset) dropContainers(ctx context.Context) error {
 	if len(ids) == 0 {
 		return r.dropImages(ctx)
 	}
-	// Killed shims leave tasks without a process behind; removing fails for tasks without a shim.
+	// Killed shims leave tasks without a process. Deleting such a task fails because it has no shim.
 	_, _ = r.ctr(ctx, r.config(), append([]string{"tasks", "delete", "--force"}, ids...)...)
 	if _, err := r.ctr(ctx, r.config(), append([]string{"containers", "delete"}, ids...)...); err != nil {
 		return unitFailure(ctx, err, "remove containers")
@@ -139,7 +139,7 @@ func (r *reset) dropContainers(ctx context.Context) error {
 // their layers go, too.
 func (r *reset) dropImages(ctx context.Context) error {
 	if !r.st.Units[containerdUnit].Own {
-		return nil // a containerd of the distribution's own, which serves others as before
+		return nil // the distribution's own containerd, which continues to serve others
 	}
 	out, err := r.ctr(ctx, r.config(), "images", "list", "--quiet")
 	if err != nil {
@@ -156,8 +156,8 @@ func (r *reset) dropImages(ctx context.Context) error {
 	return nil
 }
 
-// unmount detaches what kubelet and containerd mounted, deepest first. Mounts at the directories themselves stay: they
-// belong to the machine's own setup.
+// unmount detaches the mounts of kubelet and containerd, deepest first. It keeps mounts at the directories themselves, because they belong to the
+// machine's own setup.
 func (r *reset) unmount(context.Context) error {
 	if !r.isNode() {
 		return nil

@@ -15,18 +15,18 @@ import (
 
 // Runner runs one program to its end.
 type Runner interface {
-	// Run returns standard output. A program that ends with another status than 0 gives a *CommandError.
+	// Run returns standard output. It returns a *CommandError if the program fails.
 	Run(ctx context.Context, stdin io.Reader, argv ...string) ([]byte, error)
 }
 
-// CommandError says how a program failed.
+// CommandError is the failure of a program.
 type CommandError struct {
 	Argv   []string
-	Code   int    // exit status; -1 where a signal ended it
-	Stderr string // the end of what it wrote to standard error
+	Code   int    // exit status; -1 if a signal ended it
+	Stderr string // the end of its standard error
 }
 
-// Error renders the command, its status and what it said.
+// Error returns the command, its status and its message.
 func (e *CommandError) Error() string {
 	s := fmt.Sprintf("%s: exit status %d", strings.Join(e.Argv, " "), e.Code)
 	if e.Stderr != "" {
@@ -35,10 +35,10 @@ func (e *CommandError) Error() string {
 	return s
 }
 
-// Exec is the Runner of real machines.
+// Exec is the Runner on real machines.
 type Exec struct{}
 
-// Run implements Runner. A cancelled context ends the program with SIGTERM, and with SIGKILL five seconds later.
+// Run implements Runner. When ctx ends, Run ends the program with SIGTERM, and with SIGKILL five seconds later.
 func (Exec) Run(ctx context.Context, stdin io.Reader, argv ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "TZ=UTC", "SYSTEMD_COLORS=0", "SYSTEMD_PAGER=",

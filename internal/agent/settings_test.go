@@ -21,13 +21,13 @@ func hosted(t *testing.T) (*fakeHost, machine.Config) {
 	return f, config()
 }
 
-// TestSettingsAreUndone applies each kind of setting, removes it again, and expects the host as it was.
+// TestSettingsAreUndone applies each kind of setting, removes it again, and expects the original host.
 func TestSettingsAreUndone(t *testing.T) {
 	cases := map[string]struct {
 		prepare func(f *fakeHost)
 		add     func(c *machine.Config)
 		paths   []string
-		ran     string            // a command that both ways run; empty: none
+		ran     string            // a command that both runs execute; empty: none
 		linked  map[string]string // links, by path, that the command makes
 	}{
 		"sysctl": {
@@ -134,7 +134,7 @@ func TestSettingsAreUndone(t *testing.T) {
 	}
 }
 
-// TestPackagesAreUndone removes what came with a package that the configuration no longer names, and nothing else.
+// TestPackagesAreUndone: Apply removes the packages that came with one that the configuration no longer names, and no others.
 func TestPackagesAreUndone(t *testing.T) {
 	d := withDebian(t)
 	c := config()
@@ -157,7 +157,7 @@ func TestPackagesAreUndone(t *testing.T) {
 	}
 }
 
-// TestSourcesComeBeforePackages fetches the lists by the sources that come with a package.
+// TestSourcesComeBeforePackages: Apply fetches the lists from the sources of the same configuration.
 func TestSourcesComeBeforePackages(t *testing.T) {
 	d := withDebian(t)
 	var seen bool
@@ -185,7 +185,7 @@ func hookConfig() machine.Config {
 	return c
 }
 
-// hookRuns has the fake host note which script each start of the hook's unit runs; failing names the moment whose hook fails.
+// hookRuns makes the fake host record which script each start of the hook's unit runs; failing is the moment at which the hook fails.
 func hookRuns(f *fakeHost, failing *string) *[]string {
 	var runs []string
 	f.fail = func(argv []string) error {
@@ -202,7 +202,7 @@ func hookRuns(f *fakeHost, failing *string) *[]string {
 	return &runs
 }
 
-// TestHooks runs each hook at its moment and at no other.
+// TestHooks: each hook runs at its own moment only.
 func TestHooks(t *testing.T) {
 	f, _ := hosted(t)
 	none := ""
@@ -236,7 +236,7 @@ func TestHooks(t *testing.T) {
 	expect("a reset", machine.BeforeReset, machine.AfterReset)
 }
 
-// TestFailingHooks stop what they belong to: one before it leaves the machine as it was, one after it is run again.
+// TestFailingHooks: a failing hook stops its stage. If a hook before the stage fails, the machine stays unchanged; a hook after the stage runs again.
 func TestFailingHooks(t *testing.T) {
 	for moment, want := range map[string][]string{
 		machine.BeforeInstall: {machine.BeforeInstall, machine.BeforeInstall, machine.AfterInstall},
@@ -269,7 +269,7 @@ func TestFailingHooks(t *testing.T) {
 	}
 }
 
-// TestSilentHook fails without output, after a hook that printed something: the error quotes no other hook's output.
+// TestSilentHook: a hook fails without output, after a hook that printed something. The error quotes no other hook's output.
 func TestSilentHook(t *testing.T) {
 	f, _ := hosted(t)
 	failing := "false"
@@ -282,7 +282,7 @@ func TestSilentHook(t *testing.T) {
 	}
 }
 
-// TestOwnersThatPackagesMake gives a file to an account that a package of the same apply makes; without the package, the account is missing.
+// TestOwnersThatPackagesMake gives a file to an account that a package of the same apply creates. Without the package, the account is missing.
 func TestOwnersThatPackagesMake(t *testing.T) {
 	d := withDebian(t)
 	d.fail = func(argv []string) error {

@@ -11,12 +11,12 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// Patience is how long a program that has not restarted since its file was written counts as behind: a file may change without any effect on the
-// program that is started by it.
+// Patience is how long a program counts as behind if it has not restarted since its file was written. After that, the change of the file evidently
+// had no effect on the program.
 const Patience = 30 * time.Second
 
-// Settled returns fail.NotReady while one of programs, which another program starts from these files, does not run, or has not restarted since its file
-// was written. Once a file is older than patience, its program is taken as it runs.
+// Settled returns fail.NotReady while one of programs, which another program starts from these files, does not run, or has not restarted since its
+// file was written. Once a file is older than patience, Settled ignores it.
 func (a *Agent) Settled(programs map[string]string, patience time.Duration) error {
 	list, err := behind(a, programs, patience, false)
 	if err != nil || len(list) == 0 {
@@ -25,8 +25,8 @@ func (a *Agent) Settled(programs map[string]string, patience time.Duration) erro
 	return fail.New(fail.NotReady, "%s", strings.Join(list, "; "))
 }
 
-// former lists the programs of running units that still run as before their files were written. A program that does not run is not listed, because it
-// may recover by itself.
+// former lists the programs of running units that have not restarted since their files were written. It omits programs that do not run, because they
+// may recover by themselves.
 func former(a *Agent, d *diff, units []machine.Unit) ([]string, error) {
 	programs := map[string]string{}
 	for _, s := range d.starts(units) {
@@ -38,7 +38,7 @@ func former(a *Agent, d *diff, units []machine.Unit) ([]string, error) {
 	return behind(a, programs, Patience, true)
 }
 
-// behind lists the programs that do not run as their files say, sorted; see Settled and former.
+// behind lists the programs that are behind their files, sorted; see Settled and former.
 func behind(a *Agent, programs map[string]string, patience time.Duration, former bool) ([]string, error) {
 	now := time.Now()
 	began, err := a.root.Programs(now)

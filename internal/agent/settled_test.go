@@ -58,18 +58,18 @@ func TestBehind(t *testing.T) {
 			t.Errorf("changes %v, behind %q, want %q", r.Changes, got, want)
 		}
 	}
-	behind(began, "") // it does not run, for reasons of its own
+	behind(began, "") // it does not run, for other reasons
 	f.process(t, 7, "server", began)
 	behind(began.Add(time.Second), "server has not been restarted since server.yaml was changed")
 	behind(began.Add(-time.Second), "")
 }
 
-// process makes the fake's /proc tell of a process.
+// process adds a process to the fake's /proc.
 func (f *fakeHost) process(t *testing.T, pid int, cmdline string, began time.Time) {
 	t.Helper()
 	var up unix.Timespec
 	testkit.Must(t, unix.ClockGettime(unix.CLOCK_BOOTTIME, &up))
-	const ticks = 100 // a second, in which the kernel reports when a process began (USER_HZ)
+	const ticks = 100 // clock ticks per second in the kernel's start times (USER_HZ)
 	at := (time.Duration(up.Nano()) - time.Since(began)) * ticks / time.Second
 	dir := fmt.Sprintf("%s/proc/%d", f.root, pid)
 	testkit.Must(t, os.MkdirAll(dir, 0o755))

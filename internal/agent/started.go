@@ -12,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// starts lists what units that run now start, in order.
+// starts lists the programs that running units start, in order.
 func (d *diff) starts(units []machine.Unit) (list []machine.Start) {
 	for _, u := range units {
 		if u.Active && d.states[u.Name].up() {
@@ -22,7 +22,7 @@ func (d *diff) starts(units []machine.Unit) (list []machine.Start) {
 	return list
 }
 
-// atOnce returns the files that are put in place first: all but those by which running units start programs.
+// atOnce returns the files that are placed first: all except those from which running units start programs.
 func (d *diff) atOnce(units []machine.Unit) []*op {
 	started := d.starts(units)
 	return slices.DeleteFunc(slices.Clone(d.files), func(o *op) bool {
@@ -30,14 +30,14 @@ func (d *diff) atOnce(units []machine.Unit) []*op {
 	})
 }
 
-// startsAgain reports whether a running unit has to start something again: by a file that changes, or changed in a run that was cut short, or
-// because it forgets what it has started.
+// startsAgain reports whether a running unit has to restart a program, because the program's file changes (or changed in an interrupted run), or
+// because the unit forgets the program.
 func (d *diff) startsAgain(units []machine.Unit) bool {
 	changed := func(s machine.Start) bool { return d.changed[s.File] }
 	return slices.ContainsFunc(d.starts(units), changed) || d.forgets(units)
 }
 
-// forgets reports whether a running unit is about to forget what it has started.
+// forgets reports whether a running unit is about to forget the programs that it has started.
 func (d *diff) forgets(units []machine.Unit) bool {
 	return slices.ContainsFunc(units, func(u machine.Unit) bool {
 		return u.Forgets != "" && d.changed[u.Forgets] && u.Active && d.states[u.Name].up()
@@ -70,7 +70,7 @@ func ended(a *Agent, d *diff, units []machine.Unit) (list []endedProgram, err er
 	return list, nil
 }
 
-// endedProgram is a program that a unit starts from a file, and that does not run.
+// endedProgram is a program that does not run although a unit starts it from a file.
 type endedProgram struct{ unit, file string }
 
 // restartsFor returns the program because of which a unit restarts: it does not run, and its file changes. A kubelet that restarted while its own API
@@ -85,26 +85,26 @@ func restartsFor(unit string, ended []endedProgram, changed map[string]bool) str
 	return ""
 }
 
-// programOf is the name of the program that a unit starts by a file.
+// programOf returns the name of the program that a unit starts from a file.
 func programOf(file string) string { return strings.TrimSuffix(path.Base(file), path.Ext(file)) }
 
-// restarting is what running units are about to start again.
+// restarting is the state of the programs that running units restart.
 type restarting struct {
 	*Agent
 	list    []machine.Start
-	ops     map[string]*op       // files that are still to be put in place, by path
-	changed map[string]bool      // files that were, now or in a run that was cut short
-	ran     map[string]time.Time // the programs, before anything was changed
-	taken   []machine.Start      // those whose files were taken away
-	end     time.Time            // no longer is anything waited for: what does not come up may need what is changed after it
+	ops     map[string]*op       // files not yet in place, by path
+	changed map[string]bool      // files placed in this run or in an interrupted one
+	ran     map[string]time.Time // the programs before the first change
+	taken   []machine.Start      // programs whose files were removed
+	end     time.Time            // do not wait any longer: a program that does not start may need a later change
 	unit    bool                 // the unit itself restarts afterwards
 }
 
-// startAgain puts files in place by which running units start programs, and carries out the operations on units that follow. Programs that
-// can't do without one that changes are stopped first, and started once that one serves. Where a unit is to restart it does so only once it has
-// started all of them again: one that restarts in between finds programs that it does not know, and kills them (kubelet: after a second). For the
-// same reason all are stopped before it, and started after it, where it forgets them; and where all of them change anyway, of which one needs
-// another: kubelet takes ten seconds for each that it starts again itself. What did not run before is not waited for.
+// startAgain places the files from which running units start programs, and carries out the following operations on units. It first stops programs
+// that depend on a changing one, and starts them once that one serves. A unit that must restart does so only after it has restarted all of these
+// programs: if it restarted earlier, it would find unknown programs and kill them (kubelet: after a second). For the same reason, if the unit forgets
+// its programs, startAgain stops them before the unit restarts and starts them afterwards. It does the same if all programs change and one needs
+// another, because kubelet takes ten seconds for each program that it restarts itself. It does not wait for programs that did not run before.
 func (a *Agent) startAgain(ctx context.Context, units []machine.Unit, d *diff, next []unitOp) (err error) {
 	r := &restarting{Agent: a, list: d.starts(units), ops: map[string]*op{}, end: time.Now().Add(a.startWait), changed: maps.Clone(d.changed)}
 	for _, u := range units {
@@ -118,7 +118,7 @@ func (a *Agent) startAgain(ctx context.Context, units []machine.Unit, d *diff, n
 	if r.ran, err = a.root.Programs(time.Now()); err != nil {
 		return err
 	}
-	defer func() { // where this is interrupted: nothing stays stopped, and what runs as before does so until the next run, for others may still need it
+	defer func() { // on an interruption no program stays stopped. Programs with their old files keep running until the next run, because others may still need them
 		for _, s := range r.taken {
 			if e := r.place(s); err == nil {
 				err = e
@@ -135,7 +135,7 @@ func (a *Agent) startAgain(ctx context.Context, units []machine.Unit, d *diff, n
 		}
 		return a.runUnitOps(ctx, next)
 	}
-	r.unit = false // it has restarted when they are started
+	r.unit = false // the unit has restarted before they start
 	for _, which := range []func(machine.Start) bool{func(s machine.Start) bool { return s.Needs != "" }, func(machine.Start) bool { return true }} {
 		if err := r.stop(ctx, which); err != nil {
 			return err
@@ -147,7 +147,7 @@ func (a *Agent) startAgain(ctx context.Context, units []machine.Unit, d *diff, n
 	return r.placeInOrder(ctx)
 }
 
-// allChange reports whether all programs run and change.
+// allChange reports whether all programs run and have changing files.
 func (r *restarting) allChange() bool {
 	return !slices.ContainsFunc(r.list, func(s machine.Start) bool {
 		_, runs := r.ran[programOf(s.File)]
@@ -155,13 +155,13 @@ func (r *restarting) allChange() bool {
 	})
 }
 
-// needsWhatChanges reports whether a program can't do without one whose file changes.
+// needsWhatChanges reports whether a program depends on one whose file changes.
 func (r *restarting) needsWhatChanges(s machine.Start) bool {
 	needed := r.ops[s.Needs]
 	return s.Needs != "" && needed != nil && needed.write
 }
 
-// stop takes the files of programs away that run, and waits until these have ended.
+// stop removes the files of running programs and waits until the programs have ended.
 func (r *restarting) stop(ctx context.Context, which func(machine.Start) bool) error {
 	var stopped []string
 	for _, s := range r.list {
@@ -203,7 +203,7 @@ func (r *restarting) asItIs(file string) (*op, error) {
 	return &op{path: file, content: content, write: true, mode: f.info.Mode().Perm(), uid: f.uid, gid: f.gid}, nil
 }
 
-// placeInOrder puts the files in place: first those of programs that others need, which have to serve before the others come, all at once.
+// placeInOrder places the files: first those of programs that others need, which must serve before placeInOrder places the rest, all at once.
 func (r *restarting) placeInOrder(ctx context.Context) error {
 	needed := func(s machine.Start) bool {
 		return slices.ContainsFunc(r.list, func(other machine.Start) bool { return other.Needs == s.File && r.ops[other.File] != nil })
@@ -236,7 +236,7 @@ func (r *restarting) placeInOrder(ctx context.Context) error {
 	return nil
 }
 
-// place puts a program's file in place, where that is still to be done.
+// place places a program's file if it is not yet in place.
 func (r *restarting) place(s machine.Start) error {
 	o := r.ops[s.File]
 	if o == nil {
@@ -247,7 +247,7 @@ func (r *restarting) place(s machine.Start) error {
 	return r.placeFiles([]*op{o})
 }
 
-// startedAgain reports whether a program runs that was started after its file was put in place, or did not run before either.
+// startedAgain reports whether a program has restarted since its file was placed. A program that did not run before counts, too.
 func (r *restarting) startedAgain(s machine.Start) bool {
 	name := programOf(s.File)
 	_, ran := r.ran[name]
@@ -258,7 +258,7 @@ func (r *restarting) listens(port int) bool {
 	return slices.ContainsFunc(r.root.Listeners(), func(l machine.Listener) bool { return l.Port == port })
 }
 
-// wait waits until something is so, or there is no time left.
+// wait waits until a condition is true or the time is up.
 func (r *restarting) wait(ctx context.Context, so func() bool) error {
 	const pause = 100 * time.Millisecond
 	for !so() && time.Now().Before(r.end) {

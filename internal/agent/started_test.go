@@ -14,8 +14,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestUnitThatStartsPrograms has a unit that starts a program by a file restart only once it has started it again, and the file in place
-// only once the images are there.
+// TestUnitThatStartsPrograms: a unit that starts a program from a file restarts only once it has restarted the program, and the file is placed only
+// once the images are there.
 func TestUnitThatStartsPrograms(t *testing.T) {
 	const pod = "/etc/app/server.yaml"
 	with := func(content string) machine.Config {
@@ -24,7 +24,7 @@ func TestUnitThatStartsPrograms(t *testing.T) {
 		c.Units[1].Starts = []machine.Start{{File: pod}}
 		return c
 	}
-	other := with("two") // with another image, and the unit's own configuration changed
+	other := with("two") // with another image, and a change of the unit's own configuration
 	other.Files[0].Content = []byte("two")
 	id := "sha256:" + strings.Repeat("fe", 32)
 	more := "naupegos.local/server:2 " + id
@@ -35,7 +35,7 @@ func TestUnitThatStartsPrograms(t *testing.T) {
 			f := newFakeHost(t)
 			putBlobs(t, f)
 			f.process(t, 7, "server", time.Now().Add(-time.Hour))
-			f.apply(t, with("one")) // the unit does not run yet: the file is there when it starts
+			f.apply(t, with("one")) // the unit does not run yet: the file is in place when it starts
 			testkit.Must(t, os.Chtimes(f.root+pod, time.Time{}, time.Now().Add(-time.Hour)))
 			testkit.Must(t, f.agent().PutBlob(t.Context(), digestOf(more), int64(len(more)), strings.NewReader(more)))
 
@@ -46,7 +46,7 @@ func TestUnitThatStartsPrograms(t *testing.T) {
 			f.fail = func(argv []string) error {
 				switch line := strings.Join(argv, " "); {
 				case strings.Contains(line, " images import") && f.content(pod) != "one":
-					t.Error("the file is in place before the image is there")
+					t.Error("the file is placed before the image is imported")
 				case strings.HasPrefix(line, "systemctl restart"):
 					restarted = time.Now()
 				}
@@ -83,7 +83,7 @@ func TestUnitThatStartsPrograms(t *testing.T) {
 	}
 }
 
-// TestProgramsInOrder has two programs start again of which one needs the other: it is stopped first, and started once the other one listens.
+// TestProgramsInOrder restarts two programs of which one needs the other: it is stopped first, and started once the other one listens.
 func TestProgramsInOrder(t *testing.T) {
 	const base, server, last = "/etc/app/base.yaml", "/etc/app/server.yaml", "/etc/app/last.yaml"
 	const tcp = "sl\n0: 00000000:094B 00000000:0000 0A 0:0 0:0 0 0 0 111\n" // port 2379
@@ -108,9 +108,9 @@ func TestProgramsInOrder(t *testing.T) {
 		testkit.Must(t, os.Chtimes(f.root+p, time.Time{}, old))
 	}
 	testkit.Must(t, os.MkdirAll(f.root+"/proc/net", 0o755))
-	var order []string // what happened, as the unit sees it
+	var order []string // events, as the unit sees them
 	ended, stop := make(chan struct{}), make(chan struct{})
-	go func() { // the unit: it starts and stops what its files say
+	go func() { // the unit: it starts and stops programs according to its files
 		defer close(ended)
 		runs := map[string]string{base: "one", server: "always the same", last: "one"}
 		for round, listens := 0, 0; ; round++ {
@@ -150,7 +150,7 @@ func TestProgramsInOrder(t *testing.T) {
 	})
 	close(stop)
 	<-ended
-	// The last program needs no other one, so its file may come at any time.
+	// The last program needs no other one, so its file may be placed at any time.
 	order = slices.DeleteFunc(order, func(what string) bool { return what == "start last" })
 	if got, want := strings.Join(order, ", "), "stop server, start base, listen, start server"; got != want {
 		t.Errorf("%s, want %s; reported was %v", got, want, report.Changes)
@@ -162,8 +162,8 @@ func TestProgramsInOrder(t *testing.T) {
 	}
 }
 
-// TestInterruptedWhileStopped: a program that is stopped for another's sake is started again, also if the run is interrupted in between. The other
-// one, which may still be needed, is left as it was, and changed by the next run.
+// TestInterruptedWhileStopped: a program that is stopped because of another one is started again, even if the run is interrupted in between. The
+// other one, which may still be needed, stays unchanged until the next run.
 func TestInterruptedWhileStopped(t *testing.T) {
 	const base, server = "/etc/app/base.yaml", "/etc/app/server.yaml"
 	with := func(version string) machine.Config {
@@ -201,7 +201,8 @@ func TestInterruptedWhileStopped(t *testing.T) {
 	}
 }
 
-// TestUnitThatForgets restarts by another program of its own, which does not know what the one before has started: nothing of that runs then.
+// TestUnitThatForgets: another program of the unit's own makes it restart. The new process does not know the programs of the old one, so none of them
+// runs then.
 func TestUnitThatForgets(t *testing.T) {
 	const base, server = "/etc/app/base.yaml", "/etc/app/server.yaml"
 	const another = "another binary"
@@ -263,7 +264,7 @@ func TestUnitThatForgets(t *testing.T) {
 	}
 }
 
-// TestAllOfThemChange, and the unit restarts: it does so while none of them runs.
+// TestAllOfThemChange: all programs change and the unit restarts, while none of them runs.
 func TestAllOfThemChange(t *testing.T) {
 	const base, server = "/etc/app/base.yaml", "/etc/app/server.yaml"
 	with := func(version string) machine.Config {
@@ -346,7 +347,7 @@ func TestEndedProgram(t *testing.T) {
 			putBlobs(t, f)
 			f.apply(t, with(test.before))
 			if test.runs {
-				f.process(t, 7, "server", time.Now().Add(time.Hour)) // so that nothing waits for its restart
+				f.process(t, 7, "server", time.Now().Add(time.Hour)) // so no one waits for its restart
 			}
 			var restarts []string
 			f.fail = func(argv []string) error {

@@ -18,28 +18,28 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// state is the agent's memory: what it manages on this host. It is written before anything is changed, with an empty Digest and the upcoming changes
-// in Pending, and again when all is done.
+// state is the agent's memory: what it manages on this host. The agent writes it before it changes anything, with an empty Digest and the upcoming
+// changes in Pending, and again at the end.
 type state struct {
-	Digest  string            `json:"digest"` // empty while a run is under way or after it was interrupted
+	Digest  string            `json:"digest"` // empty during a run or after an interrupted one
 	Machine string            `json:"machine"`
 	Applied time.Time         `json:"applied"`
 	Paths   map[string]stPath `json:"paths"`
 	Units   map[string]stUnit `json:"units"`
-	// Held lists what shared directories held before the first apply (sharedDirs): a reset leaves it there. An older agent left it nil.
+	// Held lists the content of shared directories before the first apply (sharedDirs), which a reset keeps. States of older agents have nil.
 	Held    map[string][]string `json:"held,omitempty"`
 	Sysctls map[string]string   `json:"sysctls,omitempty"` // values before the agent's first change
-	Images  []string            `json:"images,omitempty"`  // IDs of images that containerd was seen to hold
-	Blobs   []string            `json:"blobs,omitempty"`   // digests that the configuration refers to
+	Images  []string            `json:"images,omitempty"`  // IDs of images that containerd had
+	Blobs   []string            `json:"blobs,omitempty"`   // digests in the configuration
 	// Packages lists the packages that the agent installed, including dependencies.
 	Packages []string `json:"packages,omitempty"`
 	// Asked lists the packages that the configuration named.
 	Asked []string `json:"asked,omitempty"`
-	// Release is the release that the machine runs, as in the configuration.
+	// Release is the configuration's release.
 	Release string `json:"release,omitempty"`
-	// Preparing says that only packages may have been installed: the host is as its owner left it.
+	// Preparing means that at most packages were installed: otherwise the host is as its owner left it.
 	Preparing bool `json:"preparing,omitempty"`
-	// Kernel has the kernel arguments of the configuration; nil if it never had any.
+	// Kernel has the configuration's kernel arguments; nil if it never had any.
 	Kernel *bootargs.State `json:"kernel,omitempty"`
 	// Stage is the stage of the machine's life that is under way or was interrupted: its hooks run again.
 	Stage string `json:"stage,omitempty"`
@@ -103,7 +103,7 @@ func (a *Agent) saveState(s *state) error {
 	return a.writeFile(machine.StateKey, data, 0o600)
 }
 
-// lock lets one run at a time change the host. The kernel drops it when the process ends, however it ends.
+// lock ensures that only one run at a time changes the host. The kernel releases it when the process ends in any way.
 func (a *Agent) lock(ctx context.Context) (unlock func(), err error) {
 	if err := os.MkdirAll(a.path(path.Dir(lockFile)), 0o700); err != nil {
 		return nil, fileError(err, "take the agent's lock", lockFile)
@@ -122,7 +122,7 @@ func (a *Agent) lock(ctx context.Context) (unlock func(), err error) {
 	return func() { _ = f.Close() }, nil
 }
 
-// flock polls: flock(2) can't be given a deadline without signals.
+// flock polls, because flock(2) has no timeout without signals.
 func (a *Agent) flock(ctx context.Context, f *os.File) error {
 	deadline := time.NewTimer(a.lockWait)
 	defer deadline.Stop()

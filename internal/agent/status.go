@@ -13,19 +13,19 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// Status is what the agent knows of its work on this machine.
+// Status is the agent's state on this machine.
 type Status struct {
 	Machine       string    `json:"machine,omitempty"`
-	Digest        string    `json:"digest,omitempty"` // of the configuration in place; empty: none, or a run was cut short
-	Applied       time.Time `json:"applied,omitzero"` // when it was last changed
-	Paths         int       `json:"paths"`            // files, links and directories managed
-	Units         []string  `json:"units,omitempty"`  // units managed, sorted
+	Digest        string    `json:"digest,omitempty"` // of the applied configuration; empty: none, or a run was interrupted
+	Applied       time.Time `json:"applied,omitzero"` // time of the last change
+	Paths         int       `json:"paths"`            // number of managed files, links and directories
+	Units         []string  `json:"units,omitempty"`  // managed units, sorted
 	Pending       []string  `json:"pending,omitempty"`
 	UptimeSeconds int64     `json:"uptimeSeconds"`
-	machine.Life            // of the machine and of the units managed
+	machine.Life            // of the machine and of the managed units
 }
 
-// Status reads the agent's state, and asks systemd about the units in it.
+// Status reads the agent's state, and asks systemd about the managed units.
 func (a *Agent) Status(ctx context.Context) (Status, error) {
 	st, err := a.loadState()
 	if err != nil {
@@ -45,7 +45,7 @@ func (a *Agent) Status(ctx context.Context) (Status, error) {
 	return s, nil
 }
 
-// life says since when the machine and these units have been running.
+// life returns since when the machine and these units have been running.
 func (a *Agent) life(states map[string]unitState) machine.Life {
 	l := machine.Life{BootID: a.root.Read("/proc/sys/kernel/random/boot_id")}
 	for name, s := range states {
@@ -66,15 +66,15 @@ func (a *Agent) life(states map[string]unitState) machine.Life {
 	return l
 }
 
-// began reads from a unit's properties when its process began, or zero without a process. The machine's clock may have been set since: of the
-// time by the clock as it was and the time by the clock as it is now, it is the earlier one.
+// began returns from a unit's properties when its process began, or zero without a process. The machine's clock may have been set since, so began
+// returns the earlier of the recorded time and the time derived from the monotonic clock.
 func began(v map[string]string, now time.Time, uptime time.Duration) time.Time {
 	at, err := strconv.ParseInt(v["ExecMainStartTimestampMonotonic"], 10, 64)
 	if err != nil || at == 0 || v["ExecMainPID"] == "" || v["ExecMainPID"] == "0" {
 		return time.Time{}
 	}
 	byNow := now.Add(time.Duration(at)*time.Microsecond - uptime)
-	// Runners set TZ=UTC. To the second, as it is printed.
+	// Runners set TZ=UTC. systemd prints whole seconds.
 	byThen, err := time.Parse("Mon 2006-01-02 15:04:05 UTC", v["ExecMainStartTimestamp"])
 	if err == nil && byThen.Before(byNow) {
 		return byThen.UTC()
@@ -82,7 +82,7 @@ func began(v map[string]string, now time.Time, uptime time.Duration) time.Time {
 	return byNow.UTC()
 }
 
-// monotonic is the clock that systemd calls monotonic.
+// monotonic returns the time of systemd's monotonic clock.
 func monotonic() time.Duration {
 	var t unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) != nil { // Linux has it

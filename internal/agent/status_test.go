@@ -31,7 +31,7 @@ func TestBegan(t *testing.T) {
 	}
 }
 
-// A dry run and status tell since when the machine and its units run.
+// A dry run and a status report since when the machine and its units run.
 func TestLife(t *testing.T) {
 	f := newFakeHost(t)
 	testkit.Must(t, os.MkdirAll(f.root+"/proc/sys/kernel/random", 0o755))
@@ -52,6 +52,6 @@ func TestLife(t *testing.T) {
 	_, err = f.Run(t.Context(), nil, "systemctl", "stop", "app.service")
 	testkit.Must(t, err)
 	if s, err = f.agent().Status(t.Context()); err != nil || len(s.Since) != 0 || len(s.Down) != 1 {
-		t.Errorf("what was stopped still runs: %+v %v", s.Life, err)
+		t.Errorf("a stopped unit still runs: %+v %v", s.Life, err)
 	}
 }

@@ -46,7 +46,7 @@ func TestFlushedTable(t *testing.T) {
 }
 
 // TestOverruledSettings: systemd reads our settings last; an error names the line of the later file that overrides one. As in sysctl.d(5), the last
-// value counts, and a file replaces those of its name in later directories.
+// value counts, and a file replaces files of the same name in later directories.
 func TestOverruledSettings(t *testing.T) {
 	const on, off = "net.ipv4.ip_forward = 1\n", "\n-net/ipv4/ip_forward=0\n"
 	for name, c := range map[string]struct {

@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// unitState is what systemd says of a unit.
+// unitState is systemd's state of a unit.
 type unitState struct {
 	load, active, sub, file, fragment string
 	stale                             bool      // its files changed since systemd read them
@@ -24,15 +24,15 @@ func (s unitState) running() bool {
 	return s.active == "active" || s.active == "reloading" || s.active == "activating"
 }
 
-// up counts a unit only once it has started.
+// up reports whether the unit has started completely.
 func (s unitState) up() bool { return s.active == "active" || s.active == "reloading" }
 
-// words are systemd's for the unit's state, as systemctl prints them.
+// words returns the unit's state as systemctl prints it.
 func (s unitState) words() string { return s.active + " (" + s.sub + ")" }
 
 func (s unitState) enabled() bool { return s.file == "enabled" }
 
-// systemctl runs one systemctl command, bounded in time.
+// systemctl runs one systemctl command with a time limit.
 func (a *Agent) systemctl(ctx context.Context, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.unitWait)
 	defer cancel()
@@ -69,14 +69,14 @@ func (a *Agent) unitStates(ctx context.Context, names []string) (map[string]unit
 	return states, nil
 }
 
-// unitOp is one thing to do to a running system about a unit.
+// unitOp is one operation on a unit of the running system.
 type unitOp struct {
 	name, verb, why string
-	reset           bool // it failed before: its counters have to be cleared first
+	reset           bool // it failed before: reset its counters first
 }
 
-// unitOps returns what to do about units, in their order, given their states, the paths that change (or changed in a run that was cut short), and
-// the programs of running units that do not run.
+// unitOps returns the operations on units, in the units' order, from their states, the changed paths (also of an interrupted run), and the programs
+// of running units that do not run.
 func unitOps(units []machine.Unit, states map[string]unitState, changed map[string]bool, ended []endedProgram) []unitOp {
 	var out []unitOp
 	for _, u := range units {
@@ -140,8 +140,8 @@ func watchedChange(u machine.Unit, changed map[string]bool) string {
 	return ""
 }
 
-// runUnitOps carries out ops, neighbours with the same verb in one call: systemd then works on them side by side, as far as
-// their own ordering lets it, and starts them in this order.
+// runUnitOps carries out ops. It passes consecutive units with the same verb to one call, so that systemd works on them in parallel, as far as their
+// own ordering permits, and starts them in this order.
 func (a *Agent) runUnitOps(ctx context.Context, ops []unitOp) error {
 	for len(ops) > 0 {
 		n := slices.IndexFunc(ops, func(o unitOp) bool { return o.verb != ops[0].verb })
@@ -156,7 +156,7 @@ func (a *Agent) runUnitOps(ctx context.Context, ops []unitOp) error {
 			}
 		}
 		if len(failed) > 0 {
-			// A unit that was never loaded can't be reset; starting it is what counts.
+			// A unit that was never loaded can't be reset; only its start counts.
 			_, _ = a.systemctl(ctx, append([]string{"reset-failed", "--"}, failed...)...)
 		}
 		if _, err := a.systemctl(ctx, append([]string{ops[0].verb, "--"}, names...)...); err != nil {
@@ -167,7 +167,7 @@ func (a *Agent) runUnitOps(ctx context.Context, ops []unitOp) error {
 	return nil
 }
 
-// unitError finds out which unit failed and what it last logged.
+// unitError finds the unit that failed and its last log lines.
 func (a *Agent) unitError(ctx context.Context, verb string, names []string, err error) error {
 	if ctx.Err() != nil {
 		return fail.Wrap(fail.KindOf(ctx.Err()), ctx.Err(), "%s %s", verb, strings.Join(names, " "))
@@ -189,7 +189,7 @@ func (a *Agent) unitError(ctx context.Context, verb string, names []string, err 
 	return e.Do("its last log lines:\n%s", tail(string(log), 3000))
 }
 
-// kindOr is the kind of err, or k where it has none.
+// kindOr returns the kind of err, or k if it has none.
 func kindOr(err error, k fail.Kind) fail.Kind {
 	if got := fail.KindOf(err); got != fail.Internal {
 		return got

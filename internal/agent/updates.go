@@ -17,7 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// fromBundle are packages whose programs come from the bundle where it is one of ours: another version would be another release.
+// fromBundle lists packages whose programs come from the bundle if the bundle has them: another version would be another release.
 var fromBundle = []string{
 	"kubelet", "kubeadm", "kubectl", "kubernetes-cni", "cri-tools", "containerd", "containerd.io", "runc", "cri-o", "docker.io", "docker-ce", "etcd", "etcd-server", "etcd-client",
 }
@@ -25,11 +25,11 @@ var fromBundle = []string{
 // quietly makes dpkg keep edited files without asking.
 var quietly = []string{"-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold", "-o", "APT::Keep-Downloaded-Packages=false"}
 
-// rebootFile is there when a package has asked for a reboot, and goes with it.
+// rebootFile exists while a package requests a reboot.
 const rebootFile = "/run/reboot-required"
 
-// Updates looks at which packages could be newer, by the lists that it fetches first, and whether the machine has to be rebooted. Those in hold,
-// and those that come from bundles, stay as they are. Nothing is installed, and nothing that is installed is ever removed.
+// Updates returns the packages with newer versions, according to the lists that it fetches first, and whether the machine must reboot. Packages in
+// hold, and those from bundles, stay unchanged. It installs nothing and never removes an installed package.
 func (a *Agent) Updates(ctx context.Context, hold []string) (machine.Updates, error) {
 	unlock, err := a.lock(ctx)
 	if err != nil {
@@ -42,13 +42,13 @@ func (a *Agent) Updates(ctx context.Context, hold []string) (machine.Updates, er
 	return a.lookForUpdates(ctx, hold)
 }
 
-// RebootReasons says why the machine has to be rebooted; nothing where it need not be.
+// RebootReasons returns why the machine must reboot; nothing if it need not.
 func (a *Agent) RebootReasons() machine.Updates {
 	return machine.Updates{Reboot: a.rebootReasons(), Life: a.life(nil)}
 }
 
 func (a *Agent) fetchLists(ctx context.Context) error {
-	_, err := a.apt(ctx, "update", "-q", "-o", "APT::Update::Error-Mode=any") // a list that can't be had is an error
+	_, err := a.apt(ctx, "update", "-q", "-o", "APT::Update::Error-Mode=any") // an unavailable list is an error
 	return aptError(ctx, err, "fetch the lists of packages")
 }
 
@@ -70,7 +70,7 @@ func (a *Agent) lookForUpdates(ctx context.Context, hold []string) (machine.Upda
 		}
 		u.Packages = append(u.Packages, p)
 	}
-	// What is new comes only for others: it is left out where all of those are held.
+	// A new package comes only with others: omit it if all of those are held.
 	if !slices.ContainsFunc(u.Packages, func(p machine.PackageUpdate) bool { return p.From != "" }) {
 		u.Packages = nil
 	}
@@ -101,8 +101,8 @@ func foreseenPackages(text string) (all []machine.PackageUpdate) {
 	return all
 }
 
-// Update brings packages to exactly the versions that want names, and returns what is left. Packages that were installed only as dependencies stay
-// marked as such. An interrupted update is finished first. It returns fail.Conflict if the mirror has changed since want was made.
+// Update brings packages to exactly the versions that want names, and returns the updates that remain. Packages that were installed only as
+// dependencies stay marked as such. An interrupted update is finished first. It returns fail.Conflict if the mirror has changed since want was made.
 func (a *Agent) Update(ctx context.Context, want machine.Updates) (machine.Updates, error) {
 	unlock, err := a.lock(ctx)
 	if err != nil {
@@ -114,7 +114,7 @@ func (a *Agent) Update(ctx context.Context, want machine.Updates) (machine.Updat
 	}
 	var names, install []string
 	for _, p := range want.Packages {
-		if p.From != "" { // what is new comes with these
+		if p.From != "" { // the new packages come with these
 			names, install = append(names, p.Name), append(install, p.Name+"="+p.To)
 		}
 	}
@@ -140,7 +140,7 @@ func (a *Agent) Update(ctx context.Context, want machine.Updates) (machine.Updat
 	return a.lookForUpdates(ctx, want.Held)
 }
 
-// finishPackages finishes an installation that was cut off: what was unpacked is configured, and what that needs comes.
+// finishPackages completes an interrupted installation: it configures unpacked packages and installs their dependencies.
 func (a *Agent) finishPackages(ctx context.Context) error {
 	_, err := unlocked(ctx, a.unitWait, func() ([]byte, error) {
 		return a.run.Run(ctx, nil, "env", "DEBIAN_FRONTEND=noninteractive", "LC_ALL=C", "dpkg", "--force-confdef", "--force-confold", "--configure", "-a")
@@ -151,7 +151,7 @@ func (a *Agent) finishPackages(ctx context.Context) error {
 	return aptError(ctx, err, "finish an installation that was cut off")
 }
 
-// foresee refuses an installation that would do more than was asked for.
+// foresee refuses an installation that would do more than requested.
 func (a *Agent) foresee(ctx context.Context, args []string, want machine.Updates) error {
 	foreseen, err := a.apt(ctx, append([]string{"--simulate"}, args...)...)
 	if err != nil && ctx.Err() == nil && strings.Contains(err.Error(), "was not found") {
@@ -168,7 +168,7 @@ func (a *Agent) foresee(ctx context.Context, args []string, want machine.Updates
 	return nil
 }
 
-// aptError says what apt-get could not do. Another apt-get that is at work ends.
+// aptError describes a failure of apt-get. If another apt-get is running, it returns fail.NotReady.
 func aptError(ctx context.Context, err error, what string) error {
 	switch {
 	case err == nil:
@@ -183,7 +183,8 @@ func aptError(ctx context.Context, err error, what string) error {
 	return fail.Wrap(fail.Refused, err, "%s", what).Do("the machine must reach its Debian or Ubuntu mirror, or have the packages installed beforehand; apt-get there has details")
 }
 
-// rebootReasons says why the machine has to be rebooted: its packages ask for it, kernel arguments have changed, or a newer kernel lies there. Containers have their host's.
+// rebootReasons returns why the machine must reboot: its packages request it, kernel arguments have changed, or a newer kernel is installed.
+// Containers use their host's kernel.
 func (a *Agent) rebootReasons() (why []string) {
 	if _, err := os.Stat(a.path(rebootFile)); err == nil {
 		reason := "packages require it"
@@ -225,7 +226,7 @@ func newestKernel(root host.Root, runs string) (newest string) {
 
 var kernelNumbers = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9]+([.+~-][0-9]+)*`) })
 
-// kernelVersion parts a kernel's release, 6.1.0-18-cloud-amd64, into its numbers and its flavour.
+// kernelVersion splits a kernel's release, 6.1.0-18-cloud-amd64, into its numbers and its flavour.
 func kernelVersion(release string) (numbers []int, flavour string) {
 	version := kernelNumbers().FindString(release)
 	for _, digits := range strings.FieldsFunc(version, func(r rune) bool { return r < '0' || r > '9' }) {

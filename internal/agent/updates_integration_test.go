@@ -20,13 +20,13 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// site is a directory with the real apt and dpkg at work in it, and a mirror that they know.
+// site is a directory in which the real apt and dpkg work, and a mirror that they use.
 type aptSite struct {
 	t         *testing.T
 	dir, repo string
 }
 
-// Run implements agent.Runner: programs see the directory for the root.
+// Run implements agent.Runner: the directory is the root of the programs.
 func (s aptSite) Run(ctx context.Context, stdin io.Reader, argv ...string) ([]byte, error) {
 	if argv[0] != "env" {
 		argv = append([]string{"env"}, argv...)
@@ -81,7 +81,7 @@ func (s aptSite) deb(name, version, needs string) string {
 	return file
 }
 
-// publish has the mirror offer exactly these packages.
+// publish makes the mirror offer exactly these packages.
 func (s aptSite) publish(files ...string) {
 	s.t.Helper()
 	var index strings.Builder
@@ -126,7 +126,7 @@ func TestUpdateByApt(t *testing.T) {
 		t.Fatalf("%s, held %q", got, u.Held)
 	}
 
-	// The mirror moves on between the plan and the step.
+	// The mirror changes between the plan and the step.
 	s.publish(s.deb("harbour", "1.2", "quay (>= 1.1), crane"), dep2, crane)
 	s.must("apt-get", "update", "-q")
 	if _, err := a.Update(t.Context(), u); fail.KindOf(err) != fail.Conflict {
@@ -153,7 +153,7 @@ func TestUpdateByApt(t *testing.T) {
 		t.Errorf("a step that runs again: %v, %v", again, err)
 	}
 
-	// An installation is cut off between two packages.
+	// An installation is interrupted between two packages.
 	three := s.deb("harbour", "2.0", "quay (>= 2.0)")
 	s.publish(three, s.deb("quay", "2.0", ""), crane)
 	s.must("env", "dpkg", "--force-depends", "--unpack", three)

@@ -22,7 +22,7 @@ Inst haproxy [2.6.12-1] (2.6.12-2 Debian:12.5/stable [amd64])
 Conf libc6:i386 (2.36-9+deb12u7 Debian:12.5/stable [i386])
 `
 
-// TestUpdatesForeseen reads what apt-get foresees. What comes from bundles, and what is held, stays.
+// TestUpdatesForeseen parses apt-get's simulation. Packages from bundles, and held ones, stay.
 func TestUpdatesForeseen(t *testing.T) {
 	h := newFakeHost(t)
 	a := New(Options{Root: h.root, Runner: h})
@@ -41,11 +41,11 @@ func TestUpdatesForeseen(t *testing.T) {
 		t.Errorf("the lists are not fetched first: %q", h.calls)
 	}
 	if u, err = a.Updates(t.Context(), []string{"haproxy", "libc6", "linux-image-amd64"}); err != nil || len(u.Packages) != 0 {
-		t.Errorf("what is new comes without those that need it: %v, %v", u.Packages, err)
+		t.Errorf("new packages come without those that need them: %v, %v", u.Packages, err)
 	}
 }
 
-// TestUpdateRefused: another apt-get is waited for, a mirror that has moved on is told of, and what stays as it is is not brought along.
+// TestUpdateRefused: Update waits for another apt-get, reports a mirror that has changed, and installs no packages that should stay unchanged.
 func TestUpdateRefused(t *testing.T) {
 	want := machine.Updates{Packages: []machine.PackageUpdate{{Name: "haproxy", From: "1", To: "2"}}}
 	for said, kind := range map[string]fail.Kind{

@@ -58,10 +58,10 @@ func findOwners(a *Agent, d *diff) error {
 	return nil
 }
 
-// noOwner is the number of an owner whose account has yet to be made.
+// noOwner is the ID of an owner whose account does not exist yet.
 const noOwner = -1
 
-// ownerMissing reports whether the account that o's path is for has yet to be made.
+// ownerMissing reports whether the account of o's owner does not exist yet.
 func (o *op) ownerMissing() bool { return o.uid == noOwner }
 
 // ownerOf resolves an owner. The owner is noOwner if this run makes the account, or if the account is missing and a package of this run, or a hook

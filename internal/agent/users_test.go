@@ -39,7 +39,7 @@ func ofUsers() machine.Config {
 		Files: []machine.File{{Path: "/etc/etcd.conf", Mode: 0o600, Owner: "etcd:etcd", Content: []byte("x")}}}
 }
 
-// TestUsers makes an account before what it owns, tells of it in a dry run, and is content afterwards.
+// TestUsers: Apply creates an account before the files that it owns; a dry run reports it, and a second run changes nothing.
 func TestUsers(t *testing.T) {
 	f, a := hostOfUsers(t)
 	dry := testkit.Value(a.Apply(t.Context(), ofUsers(), true))(t)
@@ -59,7 +59,7 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// TestUsersOfADirectoryThatIsThere says what changes though the new owner has no number yet.
+// TestUsersOfADirectoryThatIsThere: a dry run reports the change of a directory's owner although the new owner has no ID yet.
 func TestUsersOfADirectoryThatIsThere(t *testing.T) {
 	f, a := hostOfUsers(t)
 	testkit.Must(t, os.MkdirAll(f.root+"/var/lib/etcd", 0o700))
@@ -70,7 +70,7 @@ func TestUsersOfADirectoryThatIsThere(t *testing.T) {
 	}
 }
 
-// TestUsersRefused leaves everything as it was where the account can't be made, and names it.
+// TestUsersRefused: if the account can't be created, Apply changes nothing and names the account.
 func TestUsersRefused(t *testing.T) {
 	f, a := hostOfUsers(t)
 	f.fail = func(argv []string) error {
@@ -88,8 +88,8 @@ func TestUsersRefused(t *testing.T) {
 	}
 }
 
-// TestOwnersThatAreAwaited: only packages and hooks that run before the files are written may make an account that is missing, and no other error of
-// a look-up is put off.
+// TestOwnersThatAreAwaited: only packages, and hooks that run before the files are written, may create a missing account. Any other error of a
+// look-up is reported at once.
 func TestOwnersThatAreAwaited(t *testing.T) {
 	file := machine.File{Path: "/etc/x.keys", Mode: 0o640, Owner: "x:x", Content: []byte("1 key")}
 	unknown, broken := error(user.UnknownUserError("x")), errors.New("open /etc/group: input/output error")

@@ -13,14 +13,13 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// wantedFile is a file to have, whatever it comes from.
+// wantedFile is a file of the configuration, of any kind.
 type wantedFile struct {
 	machine.File
-	kind string // "file", "unit", "sysctl", "module": as reports name it
+	kind string // "file", "unit", "sysctl", "module", as in reports
 }
 
-// wantedFiles gathers the configuration's files, unit files and drop-ins, and the files that keep kernel settings and
-// modules over a reboot.
+// wantedFiles returns the configuration's files, unit files and drop-ins, and the files that make kernel settings and modules persistent.
 func (a *Agent) wantedFiles(c machine.Config) []wantedFile {
 	var out []wantedFile
 	for _, f := range c.Files {
@@ -60,8 +59,7 @@ func (a *Agent) wantedFiles(c machine.Config) []wantedFile {
 	return out
 }
 
-// wantedDirectories returns the configuration's directories, and with mode 0755 the ones that other paths lie in without
-// being named, parents first.
+// wantedDirectories returns the configuration's directories, and the unnamed parents of its other paths with mode 0755, parents first.
 func (a *Agent) wantedDirectories(c machine.Config, files []wantedFile) []machine.Directory {
 	byPath := map[string]machine.Directory{}
 	parents := func(p string) {
@@ -95,10 +93,10 @@ func (a *Agent) wantedDirectories(c machine.Config, files []wantedFile) []machin
 	return out
 }
 
-// blobPath is the real path of a blob.
+// blobPath returns the real path of a blob.
 func (a *Agent) blobPath(digest string) string { return a.path(blobFile(digest)) }
 
-// blobFile is where the blob of a digest lies, as the configuration sees it.
+// blobFile returns the path of a blob as the configuration sees it.
 func blobFile(digest string) string {
 	return machine.BlobDir + "/" + strings.TrimPrefix(digest, "sha256:")
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestWireGuardOnMachine has the agent carry a gateway's WireGuard to a machine with systemd: installed, up, changed without
-// taking the link down, moved to another address, and gone without a trace.
+// TestWireGuardOnMachine: the agent manages a gateway's WireGuard on a machine with systemd: installed, up, changed without taking the link down,
+// moved to another address, and removed without a trace.
 func TestWireGuardOnMachine(t *testing.T) {
 	m := boot(t)
 	private, err := gateway.NewWireGuardKey()
@@ -70,7 +70,7 @@ func TestWireGuardOnMachine(t *testing.T) {
 	}
 }
 
-// userspaceDies kills wireguard-go, where that is what runs, and waits until the link is there again.
+// userspaceDies kills wireguard-go, if it runs, and waits until the link exists again.
 func (m *realMachine) userspaceDies(w gateway.WireGuard) {
 	m.Helper()
 	pid := m.run("systemctl", "show", "--property=MainPID", "--value", gateway.WireGuardUnit)
@@ -79,13 +79,13 @@ func (m *realMachine) userspaceDies(w gateway.WireGuard) {
 		return
 	}
 	m.run("kill", "-9", pid)
-	// wg-quick refuses while something of the former link is there, and is tried again.
+	// wg-quick fails while part of the former link exists, and is retried.
 	m.run("timeout", "30", "sh", "-c", "until p=$(systemctl show --property=MainPID --value "+gateway.WireGuardUnit+") && [ $p != 0 ] && [ $p != "+pid+
 		" ] && wg show "+gateway.WireGuardLink+" >/dev/null 2>&1; do sleep 0.2; done")
 	m.wantPeers(w)
 }
 
-// wireGuard applies and reports what was done to units.
+// wireGuard applies the configuration and returns the operations on units.
 func (m *realMachine) wireGuard(w gateway.WireGuard) []string {
 	m.Helper()
 	c, err := gateway.WireGuardConfig(w)

@@ -12,13 +12,13 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// staged is a file written beside its place, not yet in it.
+// staged is a file that was written beside its destination.
 type staged struct {
-	path string // as the configuration names it
+	path string // path in the configuration
 	tmp  string // real path of the new content
 }
 
-// tmpName is the same in every run, so that what a killed run left behind is found and replaced. Runs exclude each other.
+// tmpName returns the same name in every run, so that a run finds and replaces the leftovers of a killed one. Runs exclude each other.
 func (a *Agent) tmpName(p string) string {
 	dir, base := filepath.Split(a.path(p))
 	return filepath.Join(dir, ".naupegos-new."+base)
@@ -56,8 +56,8 @@ func (a *Agent) stage(p string, content []byte, mode fs.FileMode, uid, gid int) 
 	return s, nil
 }
 
-// commit makes staged files durable, then puts each in its place, then makes that durable. Syncs run side by side: the
-// file system then writes its journal once for many.
+// commit makes staged files durable, renames each to its destination, and makes the renames durable. It syncs in parallel, so that the file system
+// writes its journal once for many.
 func (a *Agent) commit(files []staged) error {
 	if err := each(files, func(s staged) error { return syncPath(s.tmp, s.path) }); err != nil {
 		a.unstage(files)
@@ -89,7 +89,7 @@ func (a *Agent) syncDirs(dirs map[string]bool) error {
 	return each(list, func(d string) error { return syncPath(d, d) })
 }
 
-// syncPath syncs the real path and names where in errors.
+// syncPath syncs the real path; its errors name where.
 func syncPath(real, where string) error {
 	f, err := os.Open(real)
 	if err != nil {
@@ -102,7 +102,7 @@ func syncPath(real, where string) error {
 	return nil
 }
 
-// each runs do on all of list, at most sixteen at a time, and returns the first error.
+// each calls do for all of list, at most sixteen at a time, and returns the first error.
 func each[T any](list []T, do func(T) error) error {
 	var g errgroup.Group
 	g.SetLimit(16)
@@ -112,7 +112,7 @@ func each[T any](list []T, do func(T) error) error {
 	return g.Wait()
 }
 
-// writeFile puts one file of our own in its place.
+// writeFile writes one of the agent's own files.
 func (a *Agent) writeFile(p string, content []byte, mode fs.FileMode) error {
 	s, err := a.stage(p, content, mode, os.Geteuid(), os.Getegid())
 	if err != nil {
@@ -121,7 +121,7 @@ func (a *Agent) writeFile(p string, content []byte, mode fs.FileMode) error {
 	return a.commit([]staged{s})
 }
 
-// fileError gives an error of the file system a kind and a remedy. Content never gets into it.
+// fileError gives a file system error a kind and a remedy. It never contains file content.
 func fileError(err error, what, where string) error {
 	switch {
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):

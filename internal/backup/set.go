@@ -114,8 +114,8 @@ func newID(at time.Time) string {
 	return at.UTC().Format(timeForm) + "-" + hex.EncodeToString(b[:])
 }
 
-// unreadable returns a set that the target has but does not give, such as one that a rule of the bucket has archived, or one with another owner. If
-// the target may not be there at all, it returns nil.
+// unreadable returns a set that the target lists but does not deliver, such as one that a rule of the bucket has archived, or one with another owner.
+// If the target itself may be unavailable, it returns nil.
 func unreadable(ctx context.Context, t Target, cluster, id string, err error) *Set {
 	switch kind := fail.KindOf(err); {
 	case ctx.Err() != nil, kind == fail.Unreachable, kind == fail.Interrupted, kind == fail.NotReady:
@@ -158,7 +158,7 @@ func List(ctx context.Context, t Target, cluster string) ([]*Set, error) {
 		all = append(all, s)
 	}
 	if first != nil && !given {
-		return nil, first // the credentials, rather
+		return nil, first // the credentials may be the cause
 	}
 	slices.SortFunc(all, func(a, b *Set) int { return strings.Compare(b.ID, a.ID) })
 	return all, nil
@@ -200,7 +200,7 @@ func latest(ctx context.Context, t Target, cluster string) (*Set, error) {
 	}
 	for _, s := range all {
 		switch {
-		case s.unread != nil: // it may be the wanted one
+		case s.unread != nil: // it may be the requested one
 			return nil, s.unread
 		case s.Problem == "":
 			return s, nil
@@ -280,7 +280,7 @@ func read(ctx context.Context, t Target, cluster, id string) (*Set, error) {
 			Do("use that naupegos"))
 	}
 	if m.Cluster != cluster || m.ID != id {
-		return bad(fail.New(fail.Refused, "the backup is %s of cluster %s, and lies in the place of another", m.ID, m.Cluster).
+		return bad(fail.New(fail.Refused, "the backup is %s of cluster %s, and is stored in the place of another", m.ID, m.Cluster).
 			Do("put it back where it belongs: %s/%s", m.Cluster, m.ID))
 	}
 	s.Manifest = m

@@ -280,7 +280,7 @@ func (s *Set) Verify(t Trust, identities []byte) error {
 			return nil
 		}
 		return refuse("take a signed one (naupegos backup list "+s.Cluster+"); --unsigned accepts it anyway: give it only if others can't write there",
-			"backup %s is not signed, so that anybody who writes there may have made it", s.ID)
+			"backup %s is not signed: anyone who can write there may have made it", s.ID)
 	}
 	signer := s.signature.Key.Fingerprint()
 	switch {

@@ -16,7 +16,7 @@ type Target interface {
 	Open(ctx context.Context, name string) (io.ReadCloser, int64, error)
 	// List lists the files below a directory, and the remains of incomplete ones. A missing directory is empty.
 	List(ctx context.Context, dir string) ([]File, error)
-	// Remove removes files. Missing files are no error.
+	// Remove removes files. Missing files are not an error.
 	Remove(ctx context.Context, names ...string) error
 	// Grace is the age from which an incomplete file is abandoned, because no writer can still be at work on it; 0: there is never another writer.
 	Grace() time.Duration

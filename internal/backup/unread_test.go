@@ -12,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// archived is a target that gives some files no more.
+// archived is a target that no longer delivers some files.
 type archived struct {
 	Directory
 	away  func(name string) bool
@@ -27,7 +27,7 @@ func (a archived) Open(ctx context.Context, name string) (io.ReadCloser, int64, 
 	return a.Directory.Open(ctx, name)
 }
 
-// TestOneUnreadable: a set that alone can't be read is listed with the reason; the others are usable. The newest is not passed over in silence.
+// TestOneUnreadable: List returns a set that alone can't be read with the reason; the others are usable, and the newest is not silently skipped.
 func TestOneUnreadable(t *testing.T) {
 	ctx := t.Context()
 	d := Directory(t.TempDir())
@@ -59,11 +59,11 @@ func TestOneUnreadable(t *testing.T) {
 		_, _, err = Newest(ctx, without(kind, ids...), "demo", "demo-0badcafe")
 		testkit.Fails(t, err, kind, "read demo/")
 	}
-	_, err = List(ctx, without(fail.Unreachable, ids[1]), "demo") // the service may be gone
+	_, err = List(ctx, without(fail.Unreachable, ids[1]), "demo") // the service may be down
 	testkit.Fails(t, err, fail.Unreachable, "read demo/")
 }
 
-// Grace and List make a target of it that several write to.
+// Grace and List make it a target with several writers.
 func (a archived) Grace() time.Duration { return time.Hour }
 
 func (a archived) List(ctx context.Context, dir string) ([]File, error) {
@@ -76,7 +76,7 @@ func (a archived) List(ctx context.Context, dir string) ([]File, error) {
 	return files, err
 }
 
-// TestSweepByTheStoresClock: what another machine began a minute ago stays, although this one's clock is two hours ahead.
+// TestSweepByTheStoresClock: a file that another machine began a minute ago stays, although this one's clock is two hours ahead.
 func TestSweepByTheStoresClock(t *testing.T) {
 	d := Directory(t.TempDir())
 	to, _ := recipientOf(t)

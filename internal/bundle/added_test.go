@@ -7,7 +7,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestAddedStays: making a bundle again makes it the newest, and leaves the time at which it was added.
+// TestAddedStays: remaking a bundle makes it the newest and keeps the time at which it was added.
 func TestAddedStays(t *testing.T) {
 	l := newLibrary(t)
 	first := addBundle(t, l, "v1.36.3", "a")

@@ -210,7 +210,7 @@ func (a *assembly) names() []string {
 	return out
 }
 
-// manifest returns the initial manifest: an empty one, or that of the base bundle with the sets of addons.
+// manifest returns the initial manifest: an empty one, or the base bundle's with the sets of addons.
 func (a *assembly) manifest() *Manifest {
 	if a.base == nil {
 		return &Manifest{Schema: schemaVersion, Kubernetes: a.recipe.Kubernetes, Platform: hostPlatform(), Origin: a.origin, Repository: Repository}

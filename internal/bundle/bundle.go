@@ -22,12 +22,12 @@ type Bundle struct {
 	ID       string // hexadecimal SHA-256 of the canonical manifest
 	Manifest Manifest
 	Added    time.Time // when it was added to this library
-	Latest   time.Time // when it was added or made again last: the newest bundle of a release is used
+	Latest   time.Time // when it was last added or remade: the newest bundle of a release is used
 
 	blobs string
 }
 
-// Path returns the file on disk that holds the blob with this digest ("sha256:<hex>"). No text leads out of the library.
+// Path returns the file on disk that holds the blob with this digest ("sha256:<hex>"). No input leads out of the library.
 func (b *Bundle) Path(digest string) string { return b.blobs + filepath.Join("/", hexOf(digest)) }
 
 // Binary returns the executable of this name ("kubelet", "cni/bridge"); fail.NotFound if the bundle lacks it.
@@ -50,8 +50,8 @@ func (b *Bundle) Image(name string) (Image, error) {
 	return Image{}, fail.New(fail.NotFound, "bundle %s has no image %q", b.ID[:12], name)
 }
 
-// Program writes the executable of this name into a directory, after a check of its digest, and returns its path. It takes the executable from
-// those for hosts, or else from the image of the same name.
+// Program writes the executable of this name into a directory after checking its digest, and returns its path. It takes the executable from those for
+// hosts, or else from the image of the same name.
 func (b *Bundle) Program(ctx context.Context, name, dir string) (string, error) {
 	a, err := b.Binary(name)
 	if err == nil {

@@ -57,7 +57,7 @@ func addBundle(t *testing.T, l *Library, version, salt string) *Bundle {
 // blobPath returns the file of a blob.
 func blobPath(l *Library, a Artifact) string { return filepath.Join(l.blobDir(), hexOf(a.Digest)) }
 
-// names returns what lies in a directory.
+// names lists the entries of a directory.
 func names(t *testing.T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)

@@ -38,7 +38,7 @@ func TestGoRunsInAnEnvironmentOfItsOwn(t *testing.T) {
 		t.Error("other settings are lost, such as a proxy's")
 	}
 	if !slices.Contains(g.env, "GOGC=400") || !slices.ContainsFunc(g.env, func(kv string) bool { return strings.HasPrefix(kv, "GOMEMLIMIT=") }) {
-		t.Error("compilers are not told how much memory they may spend")
+		t.Error("compilers get no memory limit")
 	}
 }
 

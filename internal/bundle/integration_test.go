@@ -20,7 +20,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// theBundle builds the newest release in the default library, or takes it from there: with warm caches in seconds.
+// theBundle returns the newest release's bundle from the default library, or builds it: with warm caches within seconds.
 func theBundle(t *testing.T) (*Library, *Bundle) {
 	t.Helper()
 	root := os.Getenv("NAUPEGOS_BUNDLES")
@@ -123,8 +123,8 @@ func TestProgramsSayTheirVersion(t *testing.T) {
 	}
 }
 
-// Every image goes into a containerd of its own (from the bundle) under its reference and with the digest that the manifest
-// says, and what comes out runs: programs in it start, find their libraries and their kernel interfaces.
+// Every image is imported into a separate containerd (from the bundle) under its reference and with the manifest's digest, and its programs start and
+// find their libraries and kernel interfaces.
 func TestImagesImportAndRun(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Fatal("this test needs root: it runs containerd and chroot")
@@ -220,8 +220,8 @@ func unmountAll(t *testing.T, dir string) {
 	}
 }
 
-// A component small enough for a test, compiled with empty caches, has the same bytes as in the bundle. (To check a whole bundle, build it
-// with other values of XDG_CACHE_HOME and GOCACHE.)
+// A small component, compiled with empty caches, has the same bytes as in the bundle. (To check a whole bundle, build it with other values of
+// XDG_CACHE_HOME and GOCACHE.)
 func TestCompilationIsReproducible(t *testing.T) {
 	testkit.OnlyFull(t, "it compiles a component with an empty cache")
 	l, _ := theBundle(t)
@@ -295,7 +295,7 @@ func TestBuildResumes(t *testing.T) {
 	}
 }
 
-// A complete pull from a mirror, with stand-ins for the programs.
+// A complete pull from a mirror, with fake programs.
 func TestPullFromMirror(t *testing.T) {
 	r := testRecipe(t)
 	u, l := newUpstream(t, r), newLibrary(t)

@@ -82,7 +82,7 @@ func TestFindTakesTheNewest(t *testing.T) {
 	if b, err := l.Find(ctx, "v1.36.3"); err != nil || b.ID != second.ID {
 		t.Errorf("found %+v, %v, want the second", b, err)
 	}
-	// After it is made again, the first bundle is the newest.
+	// After it is remade, the first bundle is the newest.
 	addBundle(t, l, "v1.36.3", "first")
 	age(t, l, second, time.Minute)
 	if b, err := l.Find(ctx, "v1.36.3"); err != nil || b.ID != first.ID {
@@ -213,7 +213,7 @@ func TestLockExcludes(t *testing.T) {
 		cancel()
 	})
 	if !errors.Is(err, context.Canceled) || !strings.Contains(said, "waiting until another naupegos has written") {
-		t.Errorf("who waits for another process says %q, and ends with %v", said, err)
+		t.Errorf("a waiting process prints %q, and ends with %v", said, err)
 	}
 	unlock()
 	unlock, err = l.lock(context.Background(), time.Second)

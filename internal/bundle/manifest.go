@@ -1,5 +1,5 @@
-// Package bundle makes, fetches, checks and serves bundles: one Kubernetes release with all that a cluster of it needs,
-// content-addressed, so that a cluster installs from a bundle alone.
+// Package bundle makes, fetches, verifies and provides bundles: one Kubernetes release with everything that a cluster of it needs, content-addressed,
+// so that a bundle alone suffices to install a cluster.
 //
 // It knows nothing of clusters or machines.
 package bundle

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestBlobsStayInTheLibrary: what a machine asks for in place of a digest opens no file of this host.
+// TestBlobsStayInTheLibrary: a path in place of a digest opens no file of this host.
 func TestBlobsStayInTheLibrary(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "identity.age")
 	if err := os.WriteFile(secret, []byte("secret"), 0o600); err != nil {

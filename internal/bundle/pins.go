@@ -26,7 +26,7 @@ func readPins(text string) (map[string]string, error) {
 			return nil, fmt.Errorf("line %d is not <sha256>  <component>/<version>/<processor>/<file>", i+1)
 		}
 		if _, ok := out[f[1]]; ok {
-			return nil, fmt.Errorf("line %d: %s is there twice", i+1, f[1])
+			return nil, fmt.Errorf("line %d: %s occurs twice", i+1, f[1])
 		}
 		out[f[1]] = f[0]
 	}
@@ -76,7 +76,7 @@ func checkPins(list []download, wished bool) error {
 	for _, d := range open {
 		for _, address := range []string{d.url, d.sums} {
 			if !encrypted(address) {
-				return fail.New(fail.Refused, "the recipe knows no digest of %s, and it would come over a connection that anybody can change", d.pinName()).
+				return fail.New(fail.Refused, "the recipe knows no digest of %s, and it would come over an unprotected connection", d.pinName()).
 					At(shown(address)).Do("use https")
 			}
 		}
@@ -84,7 +84,7 @@ func checkPins(list []download, wished bool) error {
 	return nil
 }
 
-// encrypted reports whether data from an address is safe from changes on its way: its connection is encrypted, or does not leave this host.
+// encrypted reports whether data from an address is protected from tampering in transit: its connection is encrypted, or does not leave this host.
 func encrypted(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil {

@@ -109,7 +109,7 @@ func TestUnpinnedDigestsAreTold(t *testing.T) {
 	got := testkit.Value(readPins(strings.Join(told, "\n")))(t)
 	u.pinned(&r)
 	if len(got) != len(r.pins) {
-		t.Errorf("%d of %d digests are told", len(got), len(r.pins))
+		t.Errorf("%d of %d digests are reported", len(got), len(r.pins))
 	}
 	for name, sum := range r.pins {
 		if got[name] != sum {

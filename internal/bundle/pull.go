@@ -141,7 +141,7 @@ func (f *fetcher) checksum(ctx context.Context, d download) (string, error) {
 	return want, nil
 }
 
-// vouched returns words for the source of the checksum.
+// vouched describes the source of the checksum.
 func (d download) vouched() string {
 	if d.pin != "" {
 		return "the recipe pins"

@@ -54,7 +54,7 @@ func TestPullTakesEverythingVerified(t *testing.T) {
 		t.Errorf("components: %+v", components)
 	}
 	if bytes.Load() < 700_000 {
-		t.Errorf("progress tells of %d bytes only", bytes.Load())
+		t.Errorf("progress reports only %d bytes", bytes.Load())
 	}
 	// The second pull requests only checksums.
 	before := u.asked["/k/"+r.Kubernetes+"/bin/linux/"+runtime.GOARCH+"/kubelet"]

@@ -17,7 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// DefaultSet is the set that images are added to, and that clusters with a registry serve, unless another one is named.
+// DefaultSet is the set to which images are added, and which clusters with a registry serve, unless another one is named.
 const DefaultSet = "site"
 
 // Set is a named list of a site's own images in the library.
@@ -30,9 +30,9 @@ type Set struct {
 // SetImage is one image of a set, for one or several platforms.
 type SetImage struct {
 	Name      string    `json:"name"`          // with the registry, without tag: "docker.io/library/nginx"
-	Tag       string    `json:"tag,omitempty"` // the tag that stands for Digest; empty: only the digest does
+	Tag       string    `json:"tag,omitempty"` // the tag of Digest; empty: the image has only a digest
 	Digest    string    `json:"digest"`        // of the index, or of the manifest if the image has no index
-	Platforms []string  `json:"platforms"`     // those whose content is here, sorted
+	Platforms []string  `json:"platforms"`     // platforms whose content is stored here, sorted
 	Blobs     []SetBlob `json:"blobs"`         // index, manifests, configurations and layers, sorted by digest
 }
 
@@ -96,7 +96,7 @@ var (
 	tagName   = regexp.MustCompile(`^[\w][\w.-]{0,127}$`)
 )
 
-// CheckSetName refuses what can't be the name of a set.
+// CheckSetName refuses invalid names of sets.
 func CheckSetName(name string) error {
 	if setName.MatchString(name) {
 		return nil

@@ -24,7 +24,7 @@ import (
 	"github.com/naupegos/naupegos/internal/bundle/catalogue"
 )
 
-// The networks of TestNodeLocalDNS: a node with its pod, and a rule of kube-proxy's that leads queries to a server in the place of cluster DNS.
+// The networks of TestNodeLocalDNS: a node with its pod, and a rule like kube-proxy's that leads queries to a server in place of cluster DNS.
 const (
 	theNode, thePod   = "naupegos-dns-n", "naupegos-dns-p"
 	clusterDNS, cache = "10.96.0.10", "169.254.20.10"
@@ -35,8 +35,8 @@ const (
 // dnsHelper selects what the test's program does inside a network: "serve", "ask ADDRESS NAME TYPE" or "load SECONDS".
 const dnsHelper = "NAUPEGOS_DNS_HELPER"
 
-// TestNodeLocalDNS runs the cache of a node against the kernel: it takes the queries to cluster DNS over, gives them back when it stops or is killed, and leaves nothing. The pod
-// loses no query when it stops or starts, and at most two attempts when it is killed.
+// TestNodeLocalDNS runs a node's cache with the real kernel: it takes over the queries to cluster DNS, releases them when it stops or is killed, and
+// leaves nothing. The pod loses no query when it stops or starts, and at most two attempts when it is killed.
 func TestNodeLocalDNS(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Fatal("this test needs root: it makes networks")
@@ -70,7 +70,7 @@ func TestNodeLocalDNS(t *testing.T) {
 		must(t, c.Process.Signal(signal))
 		_ = c.Wait() // ended by a signal
 		if rules := run(t, "ip", "netns", "exec", theNode, "nft", "list", "ruleset"); strings.Contains(rules, "naupegos-dns") {
-			t.Errorf("after %v, the table is there:\n%s", signal, rules)
+			t.Errorf("after %v, the table exists:\n%s", signal, rules)
 		}
 		for _, who := range []string{theNode, thePod} {
 			until(t, "cluster DNS answers again", func() error { return asks(who, clusterDNS, knownName, "A", "10.9.9.9") })
@@ -103,11 +103,11 @@ func compiledProgram(t *testing.T, set string) string {
 	return made[set].file
 }
 
-// dnsNetworks makes the networks. Both are removed afterwards.
+// dnsNetworks creates the networks and removes them afterwards.
 func dnsNetworks(t *testing.T) {
 	t.Helper()
 	for _, n := range []string{theNode, thePod} {
-		_ = exec.Command("ip", "netns", "del", n).Run() // of a test that was killed
+		_ = exec.Command("ip", "netns", "del", n).Run() // of a killed test
 		run(t, "ip", "netns", "add", n)
 		t.Cleanup(func() { run(t, "ip", "netns", "del", n) })
 		run(t, "ip", "-n", n, "link", "set", "lo", "up")
@@ -163,7 +163,7 @@ func asks(network, server, name, kind, want string) error {
 	return nil
 }
 
-// TestDNSHelper is no test: other tests run it inside of networks.
+// TestDNSHelper is not a test: other tests run it inside networks.
 func TestDNSHelper(t *testing.T) {
 	args := strings.Fields(os.Getenv(dnsHelper))
 	switch {

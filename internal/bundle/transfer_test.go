@@ -49,7 +49,7 @@ func TestExportThenImport(t *testing.T) {
 		t.Errorf("imported binary has mode %v, %v", info.Mode(), err)
 	}
 	if !bytes.Equal(file, export(t, to, b.ID)) {
-		t.Error("what was imported is exported differently")
+		t.Error("the imported bundle is exported differently")
 	}
 }
 

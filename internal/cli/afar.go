@@ -110,7 +110,7 @@ func (a *App) asked() (client.Config, error) {
 	conf.Token = strings.TrimSpace(conf.Token)
 	if at.ServerCA != "" {
 		if conf.CA, err = os.ReadFile(at.ServerCA); err != nil {
-			return conf, fail.Wrap(fail.Invalid, err, "read who signed the server's certificate")
+			return conf, fail.Wrap(fail.Invalid, err, "read the authority of the server's certificate")
 		}
 	}
 	return conf, nil
@@ -256,7 +256,7 @@ func (v *afar) run(ctx context.Context, what operate.Asked, digest string) (r wo
 		return r, err
 	}
 	if err := json.Unmarshal(job.Result, &r); err != nil {
-		return r, fail.Wrap(fail.Internal, err, "read what came of the job")
+		return r, fail.Wrap(fail.Internal, err, "read the outcome of the job")
 	}
 	if r.More {
 		r.Kind = ""

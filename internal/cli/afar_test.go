@@ -38,14 +38,14 @@ func TestEveryVerbWithAServer(t *testing.T) {
 		refused = append(refused, name)
 		testkit.Fails(t, err, fail.Refused, "does not go through a server")
 		if strings.Contains(err.Error(), "without --server") {
-			t.Errorf("%s: nothing says what to do instead: %v", name, err)
+			t.Errorf("%s: the error has no remedy: %v", name, err)
 		}
 		verb, _, _ := strings.Cut(name, " ")
 		if verb != "store" && verb != "server" {
 			verb = name
 		}
 		if !strings.Contains(page, "\n| `"+verb+"` | ") {
-			t.Errorf("the page about the server does not say that %s is refused, and what to do instead", verb)
+			t.Errorf("the page about the server does not say that %s is refused, and the alternative", verb)
 		}
 	}
 	walk(root)

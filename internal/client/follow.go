@@ -114,7 +114,7 @@ func (f *following) take(e event) (*store.Job, error) {
 	case "done":
 		var j store.Job
 		if err := json.Unmarshal([]byte(e.data), &j); err != nil {
-			return nil, callersError{fail.Wrap(fail.Internal, err, "read what came of the job")}
+			return nil, callersError{fail.Wrap(fail.Internal, err, "read the outcome of the job")}
 		}
 		return &j, nil
 	}

@@ -82,7 +82,7 @@ func TestFollowEnds(t *testing.T) {
 	_, err := asking(t, func(w http.ResponseWriter, _ *http.Request) { problem.Write(w, fail.New(fail.NotFound, "no job j 1")) }, again).Follow(t.Context(), "j 1", nothing)
 	testkit.Fails(t, err, fail.NotFound, "no job j 1")
 	_, err = asking(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "event: done\ndata: {\n\n") }, again).Follow(t.Context(), "j 1", nothing)
-	testkit.Fails(t, err, fail.Internal, "what came of the job")
+	testkit.Fails(t, err, fail.Internal, "the outcome of the job")
 	full := errors.New("the terminal is gone")
 	if _, err := asking(t, func(w http.ResponseWriter, _ *http.Request) { tells(w, 1, 1) }, again).Follow(t.Context(), "j 1", func([]byte) error { return full }); !errors.Is(err, full) {
 		t.Errorf("who followed could not: %v", err)

@@ -23,9 +23,9 @@ type Health struct {
 	Learner   bool
 	Version   string
 	DBSize    int64    // bytes on disk
-	DBInUse   int64    // bytes of it in use; the rest a defragmentation gives back
+	DBInUse   int64    // bytes of it in use; a defragmentation returns the rest
 	Index     uint64   // last raft index it knows
-	Lag       uint64   // entries behind the furthest member
+	Lag       uint64   // entries behind the most advanced member
 	Alarms    []string // "NOSPACE", "CORRUPT"; also "no leader"
 }
 

@@ -52,7 +52,7 @@ func startWriter(c *Client) *writer {
 	return w
 }
 
-// verify stops the writer and looks every acknowledged key up.
+// verify stops the writer and checks every acknowledged key.
 func (w *writer) verify(t *testing.T, c *Client) {
 	w.stop()
 	<-w.done
@@ -117,7 +117,7 @@ func (s *servers) memberDies(ctx context.Context, t *testing.T, c *Client) {
 		t.Errorf("m3 is killed, but: %+v", h)
 	}
 	health = s.whenHealth(ctx, t, c, members, "one of the two that are left leads", func(all []Health) bool {
-		leads := slices.ContainsFunc(all, func(h Health) bool { return h.Reachable && h.Leader }) // not the dead one, which they may know as leader yet
+		leads := slices.ContainsFunc(all, func(h Health) bool { return h.Reachable && h.Leader }) // not the dead one, which they may still know as leader
 		return leads && Now(members, all) == Projection{3, 2, 2, 0}
 	})
 	for _, a := range []Action{Stop, Drop} {
@@ -177,7 +177,7 @@ func (s *servers) replace(ctx context.Context, t *testing.T, c *Client) {
 	}
 	s.start("m4", InitialCluster(members, Endpoint{"m4", peer}), "existing")
 	start := time.Now()
-	for range 2 { // the second time it votes already
+	for range 2 { // the second time it already votes
 		if err := c.Promote(ctx, m4.ID); err != nil {
 			t.Fatal(err)
 		}
@@ -211,7 +211,7 @@ func (s *servers) leaderLeaves(ctx context.Context, t *testing.T, c *Client) {
 	}
 	i = slices.IndexFunc(health, isLeader)
 	if err := c.Remove(ctx, health[i].ID, Gone); fail.KindOf(err) != fail.Refused {
-		t.Errorf("the machine is said to be gone, but its etcd answers: %v, want refused", err)
+		t.Errorf("the machine is reported gone, but its etcd answers: %v, want refused", err)
 	}
 	if err := c.Remove(ctx, health[i].ID, Drained); err != nil {
 		t.Fatalf("remove the leader %s: %v", health[i].Name, err)
@@ -222,10 +222,10 @@ func (s *servers) leaderLeaves(ctx context.Context, t *testing.T, c *Client) {
 	if len(members) != 2 {
 		t.Errorf("two members are wanted: %+v", members)
 	}
-	s.whenHealth(ctx, t, c, members, "one of those that are left leads", someLeads)
+	s.whenHealth(ctx, t, c, members, "one of the remaining members leads", someLeads)
 }
 
-// whenHealth waits until the members' health is as wanted: on a busy machine they sometimes hold elections.
+// whenHealth waits until the members' health is as expected: on a busy machine they sometimes hold elections.
 func (s *servers) whenHealth(ctx context.Context, t *testing.T, c *Client, members []Member, what string, wanted func([]Health) bool) []Health {
 	t.Helper()
 	var health []Health
@@ -268,7 +268,7 @@ type failingWriter struct{}
 
 func (failingWriter) Write([]byte) (int, error) { return 0, errDisk }
 
-// TestGrow takes one member to three and five and back to one, as scaling the control plane does.
+// TestGrow grows one member to three and five and back to one, as scaling the control plane does.
 func TestGrow(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()

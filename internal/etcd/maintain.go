@@ -77,7 +77,7 @@ func (c *Client) revision(ctx context.Context, health []Health) int64 {
 	return slices.Max(seen)
 }
 
-// successor is the healthy voter that is least behind.
+// successor returns the healthy voter that is least behind.
 func successor(health []Health, not uint64) (Health, bool) {
 	var best Health
 	for _, h := range health {
@@ -96,7 +96,7 @@ type SnapshotInfo struct {
 	Member  string // it was taken from
 	Version string // of that member
 	Bytes   int64
-	SHA256  string // hex, of all bytes written
+	SHA256  string // hex, of all written bytes
 }
 
 // Snapshot writes the database of the most advanced member to w. The stream ends with etcd's SHA-256 of the preceding data, which Snapshot
@@ -135,7 +135,7 @@ func (c *Client) Snapshot(ctx context.Context, w io.Writer) (SnapshotInfo, error
 	return SnapshotInfo{Member: from.Name, Version: from.Version, Bytes: v.n, SHA256: fmt.Sprintf("%x", v.all.Sum(nil))}, nil
 }
 
-// verifier passes a snapshot on and compares its last 32 bytes with the SHA-256 of those before.
+// verifier forwards a snapshot and compares its last 32 bytes with the SHA-256 of those before.
 type verifier struct {
 	w    io.Writer
 	n    int64
@@ -143,7 +143,7 @@ type verifier struct {
 	body digest
 	all  digest
 
-	refused error // of w: nothing of etcd's
+	refused error // of w, not of etcd
 }
 
 type digest interface {

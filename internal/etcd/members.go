@@ -91,7 +91,7 @@ func (c *Client) AddLearner(ctx context.Context, name, peerURL string) (Member, 
 	return convert([]*etcdserverpb.Member{added})[0], nil
 }
 
-// settling is how long etcd is given to allow a change of members: it refuses one within 5 s of a member's connecting.
+// settling is how long to wait until etcd allows a change of members: it refuses one within 5 s of a member's connecting.
 const settling = 15 * time.Second
 
 // settled requests a change of members, and repeats it while etcd answers that its members have not been connected for long enough.
@@ -125,8 +125,8 @@ func byPeerURL(members []Member, url string) (Member, bool) {
 // promotePause is the time between two attempts to promote: etcd does not report when a learner has caught up.
 const promotePause = 250 * time.Millisecond
 
-// Promote gives a learner its vote. It asks again only while the learner has not caught up with the leader, until ctx ends
-// (fail.NotReady). A member that votes already is fine.
+// Promote gives a learner its vote. It retries only while the learner has not caught up with the leader, until ctx ends (fail.NotReady). A member
+// that already votes is not an error.
 func (c *Client) Promote(ctx context.Context, id uint64) error {
 	tick := time.NewTicker(promotePause)
 	defer tick.Stop()
@@ -154,7 +154,7 @@ func (c *Client) promote(ctx context.Context, id uint64) error {
 }
 
 // Remove removes a member if two independent checks agree: the projection of the cluster's own view (members, health), and seen, the caller's
-// knowledge about the member's machine. See CheckRemove. It moves leadership away first. A member that is not in the list is no error.
+// knowledge about the member's machine. See CheckRemove. It moves leadership away first. A member that is not in the list is not an error.
 func (c *Client) Remove(ctx context.Context, id uint64, seen MachineView) error {
 	members, err := c.Members(ctx)
 	if err != nil {

@@ -26,11 +26,11 @@ type Change struct {
 	ID     uint64
 }
 
-// Projection is the cluster as it would be after a change, at its worst.
+// Projection is the cluster after a change, in the worst case.
 type Projection struct {
 	Voters    int // members with a vote
 	Healthy   int // of these, known to work; members in an unknown state count as broken
-	Quorum    int // voters that must work for the cluster to take writes
+	Quorum    int // voters that must work for the cluster to accept writes
 	Tolerates int // how many more may fail before the cluster stops
 }
 
@@ -47,7 +47,7 @@ const (
 
 var views = map[MachineView]string{Unknown: "unknown", InUse: "in use", Drained: "drained", Gone: "gone"}
 
-// String names the view for messages.
+// String returns the view for messages.
 func (v MachineView) String() string { return views[v] }
 
 // Project computes the state after a change, assuming the worst: members that don't answer stay away, and members with alarms don't help. It
@@ -130,7 +130,7 @@ func healthy(health []Health, id uint64) bool {
 	return i >= 0 && health[i].OK()
 }
 
-// String renders the numbers for messages.
+// String returns the numbers for messages.
 func (p Projection) String() string {
 	return fmt.Sprintf("%d of %d voters healthy, %d needed", p.Healthy, p.Voters, p.Quorum)
 }
@@ -150,7 +150,7 @@ func CheckRemove(members []Member, health []Health, id uint64, seen MachineView)
 	case Gone:
 		i := slices.IndexFunc(health, func(h Health) bool { return h.ID == id })
 		if i >= 0 && health[i].Reachable {
-			return p, fail.New(fail.Refused, "%s: its machine is said to be gone, but its etcd answers at %s", what, health[i].URL).
+			return p, fail.New(fail.Refused, "%s: its machine is reported gone, but its etcd answers at %s", what, health[i].URL).
 				Do("find out which machine answers there; drain and stop it first")
 		}
 		return p, nil

@@ -64,7 +64,7 @@ func TestProject(t *testing.T) {
 		{"VVvL", Promote, 4, Projection{4, 3, 3, 0}, ""},
 		{"VVvl", Promote, 4, Projection{4, 2, 3, 0}, "lose its quorum"},
 		{"VvvL", Promote, 4, Projection{3, 1, 2, 0}, "no quorum now"},
-		{"VVV", Promote, 1, Projection{3, 3, 2, 1}, ""}, // votes already
+		{"VVV", Promote, 1, Projection{3, 3, 2, 1}, ""}, // already votes
 	} {
 		name := fmt.Sprintf("%s %s %d", tc.cluster, actions[tc.action], tc.id)
 		members, health := cluster(tc.cluster)

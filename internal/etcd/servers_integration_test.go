@@ -75,7 +75,7 @@ func (s *servers) write(name string, content []byte) {
 	}
 }
 
-// plan reserves addresses for a server that is started later.
+// plan reserves addresses for a server that starts later.
 func (s *servers) plan(name string) *server {
 	free := func() string { return fmt.Sprintf("https://127.0.0.1:%d", testkit.FreePort(s.t)) }
 	p := &server{name: name, client: free(), peer: free()}
@@ -123,7 +123,7 @@ func (s *servers) bootstrap(names ...string) {
 	}
 }
 
-// connect returns a client for the named members with a dialer of its own, as through a jump host.
+// connect returns a client for the named members with its own dialer, as through a jump host.
 func (s *servers) connect(names ...string) (*Client, *atomic.Int32) {
 	dialled := new(atomic.Int32)
 	o := Options{TLS: s.tls, Timeout: 2 * time.Second, Dial: func(ctx context.Context, addr string) (net.Conn, error) {

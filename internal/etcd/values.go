@@ -7,7 +7,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// page is how many keys one request asks for.
+// page is the number of keys per request.
 const page = 200
 
 // Values calls visit for every key that begins with prefix, in their order, as they were at a revision, which it returns; 0 is the one at which
@@ -60,12 +60,12 @@ func (c *Client) Keys(ctx context.Context, prefix string) (keys []string, revisi
 	}
 }
 
-// keysPage is how many keys one request asks for without their values.
+// keysPage is the number of keys, without their values, per request.
 const keysPage = 5000
 
-// Delete removes keys. Missing keys are no error.
+// Delete removes keys. Missing keys are not an error.
 func (c *Client) Delete(ctx context.Context, keys []string) error {
-	for part := range slices.Chunk(keys, 100) { // etcd takes 128 operations at once
+	for part := range slices.Chunk(keys, 100) { // etcd accepts at most 128 operations per transaction
 		var ops []clientv3.Op
 		for _, k := range part {
 			ops = append(ops, clientv3.OpDelete(k))

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Kind says what sort of thing went wrong; it decides the exit code and whether waiting can help.
+// Kind is the kind of a failure; it decides the exit code and whether waiting can help.
 type Kind int
 
 // The kinds of failure. Internal is the zero value: an unclassified error.
@@ -111,7 +111,7 @@ func New(k Kind, format string, args ...any) *Error {
 	return &Error{Kind: k, What: fmt.Sprintf(format, args...)}
 }
 
-// Wrap gives err a kind and says what was attempted. Wrapping nil is a defect of the caller and returns a usable error all the same.
+// Wrap gives err a kind and says what was attempted. Wrapping nil is a defect of the caller, but returns a usable error.
 func Wrap(k Kind, err error, format string, args ...any) *Error {
 	return &Error{Kind: k, What: fmt.Sprintf(format, args...), Err: err}
 }
@@ -119,7 +119,7 @@ func Wrap(k Kind, err error, format string, args ...any) *Error {
 // At names the machine, file or resource and returns e.
 func (e *Error) At(where string) *Error { e.Where = where; return e }
 
-// Do says what the user can do about it and returns e.
+// Do sets what the user can do about the error, and returns e.
 func (e *Error) Do(format string, args ...any) *Error {
 	e.Hint = fmt.Sprintf(format, args...)
 	return e

@@ -37,7 +37,7 @@ func TestAdviceOnce(t *testing.T) {
 	}
 }
 
-// TestConfidential: only Whole shows an error's confidential text, from every place in its tree and once.
+// TestConfidential: only Whole shows an error's confidential text, from every place in its tree and once each.
 func TestConfidential(t *testing.T) {
 	secret := New(Refused, "there are not enough machines").Do("use fewer").Confide("rack-7 is harbourmaster's")
 	for name, err := range map[string]error{

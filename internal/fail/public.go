@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// Hidden stands for a path of the host in a text for others than its users.
+// Hidden replaces a path of the host in a text for readers who are not its users.
 const Hidden = "[a path of the server]"
 
-// Public returns err without the paths of this host that its chain names, for readers who are not the host's users: those of failed file operations and
-// programs, absolute places of errors, and other files beside them. The kind stays.
+// Public returns err without the paths of this host that its chain names, for readers who are not the host's users: the paths of failed file
+// operations and programs, absolute places of errors, and other files beside them. The kind stays.
 func Public(err error) error {
 	if err == nil {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestPublic: an error for others than the host's users names none of the host's paths, however it came to them, and keeps everything else.
+// TestPublic: a public error names none of the host's paths, in whatever way it contains them, and keeps everything else.
 func TestPublic(t *testing.T) {
 	_, missing := os.Stat("/srv/naupegos/bin/naupegos-agent")
 	_, program := exec.LookPath("/srv/naupegos/bin/renderer")

@@ -121,7 +121,7 @@ func (p Params) view(self Node) view {
 	return v
 }
 
-// bracket writes an address as a server line wants it.
+// bracket writes an address in the form that a server line requires.
 func bracket(address string) string {
 	if netip.MustParseAddr(address).Is6() { // checked before
 		return "[" + address + "]"

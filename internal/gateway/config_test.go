@@ -32,7 +32,7 @@ func params6() Params {
 	return p
 }
 
-// paramsWeb passes web traffic on too.
+// paramsWeb also forwards web traffic.
 func paramsWeb() Params {
 	p := params()
 	p.Relayed = true

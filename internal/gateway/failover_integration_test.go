@@ -27,7 +27,7 @@ type gatewayLab struct {
 	haproxy    map[string]*exec.Cmd
 	keepalived map[string]*exec.Cmd
 	relays     []*exec.Cmd   // on the API servers' machines
-	worst      time.Duration // of the healthy VIP's answers, so far
+	worst      time.Duration // of the healthy VIP's answers so far
 }
 
 const vip = "10.77.0.10:6443"
@@ -58,7 +58,7 @@ func newGatewayLab(t *testing.T) *gatewayLab {
 	return g
 }
 
-// start runs the rendered files on a gateway, with paths of its own where two on one host would collide.
+// start runs the rendered files on a gateway, with its own paths where two gateways on one host would collide.
 func (g *gatewayLab) start(n Node) {
 	t := g.t
 	c, err := Config(g.p, n)
@@ -79,7 +79,7 @@ func (g *gatewayLab) start(n Node) {
 			t.Fatal(err)
 		}
 	}
-	for _, pid := range []string{"keepalived.pid", "vrrp.pid"} { // as a reboot, or the unit, does
+	for _, pid := range []string{"keepalived.pid", "vrrp.pid"} { // like a reboot, or the unit
 		if err := os.Remove(filepath.Join(dir, pid)); err != nil && !os.IsNotExist(err) {
 			t.Fatal(err)
 		}
@@ -89,7 +89,7 @@ func (g *gatewayLab) start(n Node) {
 		"--pid="+filepath.Join(dir, "keepalived.pid"), "--vrrp_pid="+filepath.Join(dir, "vrrp.pid"))
 }
 
-// holder is the gateway that has the VIP; empty for none or several.
+// holder returns the gateway that has the VIP; "" if none or several have it.
 func (g *gatewayLab) holder() string {
 	var found []string
 	for _, n := range g.p.Nodes {
@@ -128,7 +128,7 @@ func (g *gatewayLab) pace(t *testing.T) time.Duration {
 	return worst
 }
 
-// soon is eventually for events that a timer of the configuration controls: it allows the timer's time plus some of the host's pace.
+// soon is eventually for events that a timer of the configuration controls: it waits for the timer plus some of the host's pace.
 func (g *gatewayLab) soon(t *testing.T, timer time.Duration, what string, cond func() bool) {
 	t.Helper()
 	allowed := timer + 10*g.pace(t)
@@ -200,7 +200,7 @@ func TestGateways(t *testing.T) {
 	t.Run("VIP stays without any backend", g.noBackends)
 }
 
-// slowStays: /readyz may be slow on a busy host, and that must not close clients' connections.
+// slowStays: a slow /readyz, as on a busy host, does not close clients' connections.
 func (g *gatewayLab) slowStays(t *testing.T) {
 	for _, b := range g.backends {
 		b.handshake.Store(int64(800 * time.Millisecond))
@@ -241,7 +241,7 @@ func (g *gatewayLab) leaving(t *testing.T) {
 	b, others := g.backends[server], strings.TrimSpace(strings.ReplaceAll("cp-1 cp-2 cp-3 ", server+" ", ""))
 	b.leaving.Store(true)
 	g.soon(t, 2*time.Second, server+" is left out", func() bool { return g.up("gw1") == others && g.up("gw2") == others })
-	for start := time.Now(); time.Since(start) < 4*time.Second; { // longer than it takes to count as dead
+	for start := time.Now(); time.Since(start) < 4*time.Second; { // longer than a server needs to count as dead
 		if now, err := name(ctx, held); err != nil || now != server || dialled > 1 {
 			t.Fatalf("%s, which is going down, has lost a connection after %s: %q, %v", server, time.Since(start), now, err)
 		}
@@ -287,7 +287,7 @@ func (g *gatewayLab) reload(t *testing.T) {
 		}
 	}
 	t.Logf("%d new connections during 4 reloads, %d of them to the impostor, %d lost", asked, strayed, lost)
-	// On a quiet machine none is lost; with both cores taken many times over, one of 424 was.
+	// On a quiet machine none is lost; on an overloaded one, one of 424 was.
 	if strayed > 20 || lost > 1+asked/100 {
 		t.Errorf("too many connections went astray or were lost")
 	}
@@ -333,7 +333,7 @@ func (g *gatewayLab) serverDies(t *testing.T) {
 		worst = max(worst, time.Since(one))
 	}
 	t.Logf("new connections: %d failed, the slowest took %s, where the slowest took %s before", failed, worst, pace)
-	if failed > 1 || worst > 3*time.Second+4*pace { // the one that waits for the dead server when it is found out may be lost
+	if failed > 1 || worst > 3*time.Second+4*pace { // the one that waits for the dead server when its death is detected may be lost
 		t.Errorf("a dead server must cost new connections a moment at most")
 	}
 	time.Sleep(time.Until(start.Add(6*time.Second + 5*pace)))
@@ -341,13 +341,13 @@ func (g *gatewayLab) serverDies(t *testing.T) {
 	for range closed {
 		t.Logf("a held connection was closed after %s", <-hangups)
 	}
-	if closed < 1 || closed > 3 { // two, where nothing else was open
+	if closed < 1 || closed > 3 { // two, if no other connection was open
 		t.Errorf("of six connections those with the dead server should be closed, no others: %d were", closed)
 	}
 }
 
 // cutOff: gateways that reach all machines but each other keep one holder of the VIP, whether or not an API server answers, and no client notices.
-// Without any relay each takes the VIP.
+// Without a relay each takes the VIP.
 func (g *gatewayLab) cutOff(t *testing.T) {
 	cut := func(state string) {
 		for _, n := range g.p.Nodes {
@@ -424,7 +424,7 @@ func (g *gatewayLab) gatewayDies(t *testing.T) {
 			t.Errorf("failover took %s, %s are allowed", took, allowed)
 		}
 		survivor := other(g.p.Nodes, victim)
-		g.ip("-n", g.prefix+victim, "addr", "flush", "dev", "eth0", "to", g.p.VIP) // as after a reboot
+		g.ip("-n", g.prefix+victim, "addr", "flush", "dev", "eth0", "to", g.p.VIP) // like a reboot
 		g.cable(victim, "up")
 		g.start(node(g.p.Nodes, victim))
 		for start := time.Now(); time.Since(start) < 5*time.Second; time.Sleep(50 * time.Millisecond) {
@@ -449,7 +449,7 @@ func (g *gatewayLab) noBackends(t *testing.T) {
 		}
 	}
 	t.Logf("VIP with %s before, with %s after", before, g.holder())
-	// A gateway that alone reaches a server must win: unplug the holder from nothing but the backends.
+	// A gateway that alone reaches a server must win: disconnect the holder only from the backends.
 	loser := g.holder()
 	for _, b := range g.p.Backends {
 		g.ip("-n", g.prefix+loser, "route", "add", "blackhole", b.Address+"/32")

@@ -29,7 +29,7 @@ import (
 	"github.com/naupegos/naupegos/internal/pki/pkitest"
 )
 
-// TestMain lets the test binary stand in for the agent that passes adverts on.
+// TestMain lets the test binary act as the agent that relays adverts.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "gateway-relay" {
 		var gateways []netip.Addr
@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 // lab is a separate network: one namespace contains a bridge, and every machine is a namespace with eth0 in the bridge.
 type lab struct {
 	t      *testing.T
-	dir    string // root's alone, as keepalived wants it for scripts
+	dir    string // root's alone, as keepalived requires for scripts
 	prefix string // of the namespaces' names
 	ca     *pkitest.Authority
 }
@@ -113,7 +113,7 @@ func (l *lab) machine(name, address string) {
 	l.ip("-n", l.prefix+name, "link", "set", "eth0", "up")
 }
 
-// cable plugs or unplugs a machine. The packets of an unplugged machine are lost, as if it had no power.
+// cable plugs or unplugs a machine's cable. The packets of an unplugged machine are lost, as if it had no power.
 func (l *lab) cable(name, state string) { l.ip("-n", l.prefix+"hub", "link", "set", name, state) }
 
 // in runs f on a thread inside a machine's namespace: sockets opened there stay there.
@@ -136,7 +136,7 @@ func (l *lab) in(name string, f func() error) error {
 	return <-done
 }
 
-// process runs a program inside a machine; its output is shown when the test fails.
+// process runs a program inside a machine, and prints its output if the test fails.
 func (l *lab) process(name string, argv ...string) *exec.Cmd {
 	l.t.Helper()
 	cmd := exec.Command("ip", append([]string{"netns", "exec", l.prefix + name}, argv...)...)
@@ -144,7 +144,7 @@ func (l *lab) process(name string, argv ...string) *exec.Cmd {
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	started, over := make(chan error), make(chan struct{})
-	go func() { // a thread of its own, as long as the program may live: its end would be the program's
+	go func() { // its own thread, for the lifetime of the program: the thread's end would kill it
 		runtime.LockOSThread()
 		started <- cmd.Start()
 		<-over
@@ -170,13 +170,13 @@ func kill(cmd *exec.Cmd) {
 	}
 }
 
-// leaf is a server's certificate for these names.
+// leaf returns a server's certificate for these names.
 func (l *lab) leaf(names ...string) tls.Certificate {
 	l.t.Helper()
 	return l.ca.Certificate(pki.LeafSpec{CommonName: names[0], DNSNames: names, Server: true})
 }
 
-// backend replaces an API server: it answers with its name and whether it is ready.
+// backend replaces an API server: it answers with its name and its readiness.
 type backend struct {
 	ready     atomic.Bool
 	leaving   atomic.Bool  // it reports its shutdown, as API servers do until they stop listening
@@ -215,7 +215,7 @@ func (l *lab) backend(name, address string, certNames ...string) *backend {
 		if err != nil {
 			return err
 		}
-		srv := &http.Server{Handler: mux, ErrorLog: log.New(io.Discard, "", 0)} // the checks' hang-ups
+		srv := &http.Server{Handler: mux, ErrorLog: log.New(io.Discard, "", 0)} // the checks hang up
 		l.t.Cleanup(func() { srv.Close() })
 		go srv.Serve(tls.NewListener(ln, b.tls(leaf)))
 		return nil
@@ -226,7 +226,7 @@ func (l *lab) backend(name, address string, certNames ...string) *backend {
 	return b
 }
 
-// ask makes one new connection from the machine "client" to address and returns which backend answered.
+// ask opens a new connection from the machine "client" to address and returns which backend answered.
 func (l *lab) ask(address string, timeout time.Duration) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
@@ -254,7 +254,7 @@ func (l *lab) request(ctx context.Context, conn net.Conn) (string, error) {
 	return name(ctx, &http.Transport{DialTLSContext: func(context.Context, string, string) (net.Conn, error) { return conn, nil }, DisableKeepAlives: true})
 }
 
-// name asks which backend it is.
+// name asks a backend for its name.
 func name(ctx context.Context, tr *http.Transport) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://kubernetes.default.svc/name", nil)
 	if err != nil {

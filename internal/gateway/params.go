@@ -30,7 +30,7 @@ type Params struct {
 // Node is one gateway machine.
 type Node struct {
 	Name      string
-	Address   string // its own address, of the VIP's family; adverts go between these
+	Address   string // its own address, of the VIP's family; adverts go between these addresses
 	Interface string // empty: Params.Interface
 }
 
@@ -41,7 +41,7 @@ type Backend struct {
 	Port    int
 }
 
-// Front is one more port that the gateways listen on, on every address as with the endpoint.
+// Front is another port on which the gateways listen, on every address like the endpoint.
 type Front struct {
 	Name     string // unique: "ingress-http"
 	Port     int
@@ -148,7 +148,7 @@ func (p Params) checkFront(f Front) error {
 	return nil
 }
 
-// checkPeer checks a name and an address, and that neither was seen before. A valid family means that of the VIP is required.
+// checkPeer checks a name and an address, and that neither occurs twice. If family is valid, the address must belong to it.
 func checkPeer(kind, name, address string, family netip.Addr, seen map[string]bool) error {
 	a, err := netip.ParseAddr(address)
 	switch {
@@ -159,7 +159,7 @@ func checkPeer(kind, name, address string, family netip.Addr, seen map[string]bo
 	case family.IsValid() && a.Is4() != family.Is4():
 		return fmt.Errorf("address %s of %s %s is of another family than the virtual address %s", a, kind, name, family)
 	case seen[address] || seen[kind+" "+name]:
-		return fmt.Errorf("%s %s (%s): its name or address is there twice", kind, name, address)
+		return fmt.Errorf("%s %s (%s): its name or address occurs twice", kind, name, address)
 	}
 	seen[address], seen[kind+" "+name] = true, true
 	return nil

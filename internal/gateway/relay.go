@@ -7,8 +7,8 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// Relay renders the unit of a control-plane machine that passes the adverts of gateways on to each other; none for fewer than two gateways.
-// agentPath is the absolute path of naupegos-agent, gateways are their addresses.
+// Relay renders the unit of a control-plane machine that relays the adverts between gateways; none for fewer than two gateways. agentPath is the
+// absolute path of naupegos-agent, and gateways are the gateways' addresses.
 func Relay(agentPath string, gateways []string) []machine.Unit {
 	if len(gateways) < 2 {
 		return nil
@@ -17,7 +17,7 @@ func Relay(agentPath string, gateways []string) []machine.Unit {
 	return []machine.Unit{{Name: "naupegos-gateway-relay.service", Content: unit, Enabled: true, Active: true}}
 }
 
-// relayUnit may open raw sockets and nothing else.
+// relayUnit may open raw sockets and do nothing else.
 const relayUnit = `[Unit]
 Description=Naupegos: adverts between the gateways of the endpoint
 After=network-online.target

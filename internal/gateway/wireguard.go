@@ -21,24 +21,24 @@ const (
 	WireGuardRules    = "/etc/wireguard/" + WireGuardLink + ".nft"
 	WireGuardUnit     = "naupegos-wireguard.service"
 	wireGuardNftTable = "inet naupegos_wireguard"
-	// keepalive keeps the way back open through the NAT that a peer usually sits behind, in seconds.
+	// keepalive is the interval, in seconds, that keeps the return path open through the NAT in front of most peers.
 	keepalive = 25
 )
 
-// WireGuard holds the parameters for letting peers into the machines' network through one gateway.
+// WireGuard holds the parameters for giving peers access to the machines' network through one gateway.
 type WireGuard struct {
 	ClusterName string // for comments
 	Gateway     string // name of this gateway
 	Network     string // the private network: "172.30.153.0/24"
 	Address     string // of this gateway in it
 	Port        int    // UDP
-	PrivateKey  string // of this gateway, base64; it goes nowhere but into a file of mode 0600
+	PrivateKey  string // of this gateway, base64; only a file of mode 0600 contains it
 	// Reach lists the networks that peers may reach through the gateway: "10.1.0.0/24".
 	Reach []string
 	Peers []WireGuardPeer
 }
 
-// WireGuardPeer is one who may connect.
+// WireGuardPeer is a peer that may connect.
 type WireGuardPeer struct {
 	Name      string
 	Address   string // in the private network, the same on all gateways
@@ -54,7 +54,7 @@ func NewWireGuardKey() (string, error) {
 	return k.String(), nil
 }
 
-// WireGuardPublicKey is the public half of a private key, both base64. The error does not repeat the key.
+// WireGuardPublicKey returns the public half of a private key, both base64. The error does not repeat the key.
 func WireGuardPublicKey(private string) (string, error) {
 	k, err := wgtypes.ParseKey(private)
 	if err != nil {
@@ -97,8 +97,8 @@ func (w WireGuard) conf() []byte {
 	return b.Bytes()
 }
 
-// rules lets peers reach the machines and nothing else, under the gateway's own address: machines need no way back to the
-// peers' network, and a cloud lets no foreign address out of a port. Loading it twice is the same as once.
+// rules permits peers to reach only the machines, under the gateway's own address: machines need no route to the peers' network, and a cloud lets no
+// foreign address out of a port. Loading the rules twice is harmless.
 func (w WireGuard) rules() []byte {
 	b := &bytes.Buffer{}
 	fmt.Fprintf(b, `# Written by naupegos for cluster %s; changes by hand are overwritten.
@@ -147,7 +147,7 @@ WantedBy=multi-user.target
 `, w.cidr(), w.ClusterName, WireGuardLink, WireGuardRules)
 }
 
-// cidr is the gateway's address with the length of the network: "172.30.153.1/24".
+// cidr returns the gateway's address with the network's prefix length: "172.30.153.1/24".
 func (w WireGuard) cidr() string {
 	return fmt.Sprintf("%s/%d", w.Address, netip.MustParsePrefix(w.Network).Bits()) // checked before
 }
@@ -183,7 +183,7 @@ func (w WireGuard) check() error {
 			return bad("address %q of %s is not in %s", p.Address, p.Name, network)
 		}
 		if seen[p.Address] || p.PublicKey != "" && seen[p.PublicKey] {
-			return bad("address or key of %s is there twice", p.Name)
+			return bad("address or key of %s occurs twice", p.Name)
 		}
 		seen[p.Address], seen[p.PublicKey] = true, true
 	}
@@ -200,12 +200,12 @@ type WireGuardClient struct {
 	ClusterName string
 	Peer        string
 	Address     string // of the peer in the private network
-	PrivateKey  string // base64; empty: the peer made its key itself, and puts the private half in
+	PrivateKey  string // base64; empty: the peer generated its key itself, and adds the private half
 	Gateway     string
 	GatewayKey  string // public key of the gateway
-	Endpoint    string // host of the gateway as the peer reaches it
+	Endpoint    string // host of the gateway from outside
 	Port        int
-	Reach       []string // networks that are reached through the gateway
+	Reach       []string // networks behind the gateway
 }
 
 // Config renders the client's wg-quick configuration. With a PrivateKey it is a secret.

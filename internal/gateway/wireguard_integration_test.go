@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// tunnelTimeout bounds each wait for a packet; a handshake is tried again after five seconds.
+// tunnelTimeout bounds each wait for a packet; WireGuard retries a handshake after five seconds.
 const tunnelTimeout = 20 * time.Second
 
 // TestWireGuardTunnel applies the configurations of a gateway and of a client with wg-quick itself, and sends packets from the client to a
@@ -38,7 +38,7 @@ func TestWireGuardTunnel(t *testing.T) {
 		t.Fatalf("the machine was reached from %q (%v), want the gateway's own address", from, err)
 	}
 	if _, err := l.askOnce("10.78.0.11", time.Second); err == nil {
-		t.Error("an address outside of what peers may reach was reached")
+		t.Error("peers reached an address outside of their networks")
 	}
 
 	w.Peers = w.Peers[1:]
@@ -85,7 +85,7 @@ func TestWireGuardParsers(t *testing.T) {
 	}
 	rules := l.write("rules.nft", content(t, c, WireGuardRules))
 	l.ns("client", "nft", "-f", rules)
-	l.ns("client", "nft", "-f", rules) // twice is as once
+	l.ns("client", "nft", "-f", rules) // loading it twice is harmless
 	if out := l.ns("client", "nft", "list", "ruleset"); strings.Count(out, "masquerade") != 1 {
 		t.Errorf("after loading twice:\n%s", out)
 	}
@@ -95,7 +95,7 @@ func TestWireGuardParsers(t *testing.T) {
 	}
 }
 
-// wireGuardLab is a client outside, a gateway, and a machine inside that answers with whom it sees.
+// wireGuardLab is an outside client, a gateway, and an inside machine that answers with the address of its client.
 type wireGuardLab struct {
 	*lab
 	tools string
@@ -124,7 +124,7 @@ func newWireGuardLab(t *testing.T) *wireGuardLab {
 	return l
 }
 
-// serve answers each connection inside with the address it comes from.
+// serve answers each inside connection with its source address.
 func (l *wireGuardLab) serve() {
 	var ln net.Listener
 	if err := l.in("inside", func() (err error) { ln, err = net.Listen("tcp", ":7000"); return err }); err != nil {
@@ -137,14 +137,14 @@ func (l *wireGuardLab) serve() {
 			if err != nil {
 				return // closed
 			}
-			host, _, _ := net.SplitHostPort(c.RemoteAddr().String()) // an address that a connection has
+			host, _, _ := net.SplitHostPort(c.RemoteAddr().String()) // the source address of a connection
 			fmt.Fprint(c, host)
 			c.Close()
 		}
 	}()
 }
 
-// ask connects from the client until it is answered, and returns whom the machine saw.
+// ask connects from the client until it gets an answer, and returns the source address that the machine saw.
 func (l *wireGuardLab) ask(address string) (from string, err error) {
 	ctx, cancel := context.WithTimeout(l.t.Context(), tunnelTimeout)
 	defer cancel()
@@ -172,7 +172,7 @@ func (l *wireGuardLab) askOnce(address string, d time.Duration) (from string, er
 	return from, err
 }
 
-// gateway renders w and writes its files to the lab's own places.
+// gateway renders w and writes its files to the lab's own paths.
 func (l *wireGuardLab) gateway(w WireGuard) {
 	l.t.Helper()
 	c, err := WireGuardConfig(w)

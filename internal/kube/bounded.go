@@ -11,8 +11,8 @@ import (
 
 // bounds are what one answer of an API server may hold, uncompressed: a tenant's API server must not exhaust the memory of the server that serves
 // other tenants, too. Bytes alone do not bound memory, because an empty element of a list, such as a pod of two bytes, becomes a struct of a
-// kilobyte. So the values and the objects in lists are counted as well. A thousand pods have about 40,000 objects in lists. A watch that has told as
-// much ends, and its reader lists and watches again.
+// kilobyte. So the values and the objects in lists are counted as well. A thousand pods have about 40,000 objects in lists. A watch that reaches a
+// bound ends, and its reader lists and watches again.
 type bounds struct{ bytes, values, objects int64 }
 
 var maxAnswer = bounds{bytes: 128 << 20, values: 6_000_000, objects: 250_000}
@@ -56,7 +56,7 @@ func binary(kind string) bool {
 	return strings.Contains(kind, "protobuf") || strings.Contains(kind, "cbor")
 }
 
-// boundedBody is a JSON body with what may still come.
+// boundedBody is a JSON body with its remaining bounds.
 type boundedBody struct {
 	io.ReadCloser
 	left, most bounds

@@ -20,7 +20,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestAnswersAreBounded: an answer without an end, or one that would become far larger in memory, ends in an error, also if it is compressed.
+// TestAnswersAreBounded: an answer without an end, or one that would become far larger in memory, ends in an error, even if it is compressed.
 func TestAnswersAreBounded(t *testing.T) {
 	most := bounds{bytes: 4 << 20, values: 100_000, objects: 1000}
 	answers := map[string]struct {
@@ -95,8 +95,8 @@ func TestOnlyJSON(t *testing.T) {
 	}
 }
 
-// TestWatchesAreBounded: a watch that tells of ever more objects, or of one without an end, ends; the waiter asks for a list again, with nothing kept of
-// the watch.
+// TestWatchesAreBounded: a watch that sends ever more objects, or one without an end, is ended; the waiter lists again and keeps nothing of the
+// watch.
 func TestWatchesAreBounded(t *testing.T) {
 	most := bounds{bytes: 1 << 20, values: 10_000, objects: 1000}
 	for name, c := range map[string]struct{ begin, part string }{

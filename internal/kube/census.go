@@ -26,7 +26,7 @@ type Counted struct {
 	Object   *unstructured.Unstructured
 }
 
-// Kept says under which prefix of etcd's keys API servers store the objects of a resource.
+// Kept returns the prefix of the etcd keys under which API servers store the objects of a resource.
 type Kept struct{ Resource, Prefix string }
 
 // censusPage is the number of objects that one request of a census fetches.
@@ -162,7 +162,7 @@ func unservedVersions(definition *unstructured.Unstructured) (found []string) {
 	return found
 }
 
-// StoredIn says which of these versions of Kubernetes' own groups ("scheduling.k8s.io/v1alpha2") have objects.
+// StoredIn returns which of these versions of Kubernetes' own groups ("scheduling.k8s.io/v1alpha2") have objects.
 func (c *Client) StoredIn(ctx context.Context, groupVersions []string) (found []string, err error) {
 	for _, name := range groupVersions {
 		resources, err := c.set.Discovery().ServerResourcesForGroupVersion(name)

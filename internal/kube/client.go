@@ -28,7 +28,7 @@ const FieldManager = objects.FieldManager
 // ApplyOptions are the options of Client.Apply.
 type ApplyOptions = objects.Options
 
-// ClientOptions says how to reach the API.
+// ClientOptions are the address and limits of a Client.
 type ClientOptions struct {
 	Server  string                                                            // "https://10.0.0.5:6443" in place of the kubeconfig's: one API server behind the endpoint
 	Dial    func(ctx context.Context, network, addr string) (net.Conn, error) // nil means plain TCP
@@ -42,7 +42,7 @@ type Client struct {
 	timeout time.Duration
 	http    *http.Client
 	set     kubernetes.Interface // requests, bounded by timeout
-	watch   kubernetes.Interface // watches, which last as long as the caller's context and end when they have told as much as an answer may hold
+	watch   kubernetes.Interface // watches, which last as long as the caller's context and end when they reach the bounds of an answer
 	dynamic dynamic.Interface
 	*objects.Applier
 }
@@ -70,7 +70,7 @@ func newClient(kubeconfig []byte, o ClientOptions, most bounds) (*Client, error)
 	cfg.Dial = o.Dial
 	cfg.UserAgent = FieldManager
 	cfg.ContentType, cfg.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON // bounded counts what JSON holds
-	cfg.WarningHandler = rest.NoWarnings{}                                                     // deprecations of the manifests we ship are our tests' business, not the user's
+	cfg.WarningHandler = rest.NoWarnings{}                                                     // deprecated APIs in our own manifests concern our tests, not the user
 	plain, err := HTTPClient(cfg)
 	if err != nil {
 		return nil, fail.Wrap(fail.Invalid, err, "use kubeconfig for %s", cfg.Host)
@@ -82,10 +82,11 @@ func newClient(kubeconfig []byte, o ClientOptions, most bounds) (*Client, error)
 	return c, nil
 }
 
-// stays follows no redirection: API servers need none, and a tenant's, or a pod behind it, must not send this process to other servers.
+// stays follows no redirection: API servers need none, and a tenant's API server, or a pod behind it, must not redirect this process to other
+// servers.
 func stays(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// connect makes the clients for the several styles of access; they share connections and one rate limit for requests.
+// connect creates the clients for the kinds of access; they share connections and one rate limit for requests.
 func (c *Client) connect(cfg *rest.Config, untimed *http.Client) error {
 	set, err := kubernetes.NewForConfigAndClient(cfg, c.http)
 	if err != nil {
@@ -114,7 +115,7 @@ func (c *Client) connect(cfg *rest.Config, untimed *http.Client) error {
 // Close ends idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Set returns the client of the API's own kinds, for packages that ask for more than this one does. Its requests are bounded.
+// Set returns the client of the API's own kinds, for packages that need requests that this one does not offer. Its requests are bounded.
 func Set(c *Client) kubernetes.Interface { return c.set }
 
 // APIError gives an error of a Set a kind and says what was attempted.
@@ -125,7 +126,7 @@ func APIError(ctx context.Context, err error, format string, args ...any) *fail.
 // Server returns the URL to which requests go.
 func (c *Client) Server() string { return c.server }
 
-// Ready asks /readyz. fail.NotReady names the checks that fail; fail.Unreachable means no answer.
+// Ready requests /readyz. fail.NotReady names the failing checks; fail.Unreachable means no answer.
 func (c *Client) Ready(ctx context.Context) error {
 	body, err := c.set.Discovery().RESTClient().Get().AbsPath("/readyz").Param("verbose", "true").DoRaw(ctx)
 	if err == nil {

@@ -82,7 +82,7 @@ func (c *Client) blocker(ctx context.Context, kind string, m *metav1.ObjectMeta,
 // lastWarning returns the last warning event about an object. It only adds detail: if the list fails, it returns "".
 func (c *Client) lastWarning(ctx context.Context, kind, namespace, name string) string {
 	if namespace == "" {
-		namespace = metav1.NamespaceDefault // where events of cluster-wide objects are
+		namespace = metav1.NamespaceDefault // namespace of the events of cluster-scoped objects
 	}
 	events, err := c.set.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{
 		FieldSelector: "involvedObject.kind=" + kind + ",involvedObject.name=" + name + ",type=" + corev1.EventTypeWarning,

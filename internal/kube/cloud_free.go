@@ -15,12 +15,12 @@ import (
 	"github.com/naupegos/naupegos/internal/kube/manifest"
 )
 
-// FreeOptions says which resources to give back to the cloud and how long that may take.
+// FreeOptions are the parameters of FreeCloudResources.
 type FreeOptions struct {
 	KeepVolumes bool                             // leave PersistentVolumeClaims and their volumes alone
-	Driver      string                           // CSI driver whose volumes are meant; empty: cinder.csi.openstack.org
-	Timeout     time.Duration                    // for all of it; 0 means 10 minutes
-	Status      func(format string, args ...any) // what is waited for; may be nil
+	Driver      string                           // CSI driver whose volumes are freed; empty: cinder.csi.openstack.org
+	Timeout     time.Duration                    // time limit; 0 means 10 minutes
+	Status      func(format string, args ...any) // receives what FreeCloudResources waits for; may be nil
 }
 
 func (o FreeOptions) driver() string {
@@ -30,14 +30,14 @@ func (o FreeOptions) driver() string {
 	return o.Driver
 }
 
-// freePause is the interval between checks whether all is gone: with several kinds and namespaces, polling is simpler than watching.
+// freePause is the interval between checks: with several kinds and namespaces, polling is simpler than watching.
 const freePause = time.Second
 
 // FreeCloudResources deletes the objects for which the cluster's controllers hold resources of the cloud, so that those controllers give the
-// resources back: Services of type LoadBalancer and, unless o.KeepVolumes is set, PersistentVolumeClaims with their volumes, whatever their
-// reclaim policy. To free volumes it cordons all nodes, so that no pod is scheduled any more, and deletes StatefulSets that make claims and pods
-// that use claims. It is for clusters that are about to be destroyed; cloud resources that others made and the cluster only uses stay.
-// It returns when all is gone; otherwise fail.NotReady names each remaining object with its reason. A repeated call resumes.
+// resources back: Services of type LoadBalancer and, unless o.KeepVolumes is set, PersistentVolumeClaims with their volumes, whatever their reclaim
+// policy. To free volumes it cordons all nodes, so that no more pods are scheduled, and deletes StatefulSets that make claims and pods that use
+// claims. It is for clusters that are about to be destroyed; it keeps cloud resources that the cluster uses but did not create. It returns when all
+// objects are gone; otherwise fail.NotReady names each remaining object with its reason. A repeated call resumes.
 func (c *Client) FreeCloudResources(ctx context.Context, o FreeOptions) error {
 	if o.Timeout <= 0 {
 		o.Timeout = 10 * time.Minute
@@ -131,7 +131,7 @@ func (c *Client) deleteVolume(ctx context.Context, v *corev1.PersistentVolume) e
 	return nil
 }
 
-// stopUsers cordons all nodes, so that no pod is scheduled, and deletes StatefulSets that would make claims again.
+// stopUsers cordons all nodes, so that no pod is scheduled, and deletes StatefulSets that would create claims again.
 func (c *Client) stopUsers(ctx context.Context) error {
 	nodes, err := c.Nodes(ctx)
 	if err != nil {

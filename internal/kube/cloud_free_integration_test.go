@@ -30,7 +30,7 @@ func TestCloud(t *testing.T) {
 	t.Run("free", func(t *testing.T) { cloudFree(t, c) })
 }
 
-// cloudAddons: the API server takes the manifests, and a new credential is noticed.
+// cloudAddons: the API server accepts the manifests, and the pods notice a new credential.
 func cloudAddons(t *testing.T, c *Client) {
 	conf, err := addon.CloudConf{AuthURL: "https://k/v3", CredentialID: "id", CredentialSecret: "very-secret"}.Render()
 	testkit.Must(t, err)
@@ -140,8 +140,8 @@ spec:
   volumeClaimTemplates: [{metadata: {name: d}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}]
 `
 
-// cloudFree: this test is kubelet, cloud controller manager and provisioner in one. What keeps things is named; what is not the
-// cluster's stays.
+// cloudFree: this test acts as kubelet, cloud controller manager and provisioner. Errors name what keeps objects; resources that are not the
+// cluster's stay.
 func cloudFree(t *testing.T, c *Client) {
 	ctx := t.Context()
 	addNode(t, c, "n1", true)
@@ -171,7 +171,7 @@ func cloudFree(t *testing.T, c *Client) {
 		t.Error("the node is not cordoned")
 	}
 	if _, err := c.set.AppsV1().StatefulSets("default").Get(ctx, "again", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("the StatefulSet is there: %v", err)
+		t.Errorf("the StatefulSet exists: %v", err)
 	}
 	v, err := c.set.CoreV1().PersistentVolumes().Get(ctx, "pv-made", metav1.GetOptions{})
 	testkit.Must(t, err)

@@ -12,25 +12,25 @@ import (
 	"github.com/naupegos/naupegos/internal/kube/manifest"
 )
 
-// CloudResource is an object of the cluster for which the cloud holds something.
+// CloudResource is an object of the cluster that has a resource in the cloud.
 type CloudResource struct {
 	Kind      string // "Service", "PersistentVolumeClaim", "PersistentVolume"
 	Namespace string // empty for a PersistentVolume
 	Name      string
-	Holds     string // what: "load balancer at 203.0.113.4", "volume 5c1f… of 10Gi"
-	Volume    string // the volume's ID in the cloud; empty: it holds none
+	Holds     string // the resource: "load balancer at 203.0.113.4", "volume 5c1f… of 10Gi"
+	Volume    string // the volume's ID in the cloud; empty: it has none
 }
 
-// String names it for messages: "Service web/front (load balancer at 203.0.113.4)".
+// String describes the resource for messages: "Service web/front (load balancer at 203.0.113.4)".
 func (r CloudResource) String() string {
 	return fmt.Sprintf("%s %s (%s)", r.Kind, manifest.Key(r.Namespace, r.Name), r.Holds)
 }
 
-// cloudObjects are the objects of a cluster for which the cloud holds something.
+// cloudObjects are the objects of a cluster that have resources in the cloud.
 type cloudObjects struct {
 	services []corev1.Service               // of type LoadBalancer
-	claims   []corev1.PersistentVolumeClaim // that have a volume which the driver made, or none yet
-	volumes  []corev1.PersistentVolume      // that the driver made
+	claims   []corev1.PersistentVolumeClaim // with a volume that the driver created, or without one yet
+	volumes  []corev1.PersistentVolume      // that the driver created
 }
 
 // CloudResources lists what FreeCloudResources would free.
@@ -108,8 +108,8 @@ func (c *Client) NamedVolumes(ctx context.Context, driver string) ([]NamedVolume
 	return out, nil
 }
 
-// cloudObjects lists the objects for which the cloud holds something. It leaves out volumes that the cluster uses but did not create,
-// and Services with a load balancer class, which another controller serves.
+// cloudObjects lists the objects that have resources in the cloud. It leaves out volumes that the cluster uses but did not create, and Services with
+// a load balancer class, which another controller serves.
 func (c *Client) cloudObjects(ctx context.Context, o FreeOptions) (cloudObjects, error) {
 	var all cloudObjects
 	services, err := c.set.CoreV1().Services("").List(ctx, metav1.ListOptions{})
@@ -146,7 +146,7 @@ func (c *Client) cloudObjects(ctx context.Context, o FreeOptions) (cloudObjects,
 	return all, nil
 }
 
-// Annotations that name the provisioner that is to make a claim's volume, or has made a volume.
+// Annotations that name the provisioner that will create, or has created, a claim's volume.
 const (
 	claimProvisioner = "volume.kubernetes.io/storage-provisioner"
 	provisionedBy    = "pv.kubernetes.io/provisioned-by"

@@ -7,7 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestCloudResourcesTellVolumes: each volume that the driver made is told once, by its ID in the cloud: with its claim, or on its own.
+// TestCloudResourcesTellVolumes: CloudResources lists each volume that the driver created once, by its ID in the cloud: with its claim, or on its
+// own.
 func TestCloudResourcesTellVolumes(t *testing.T) {
 	const driver = "cinder.csi.openstack.org"
 	c := fakeClient()

@@ -14,7 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/kube/objects"
 )
 
-// away is the time after its end by which a pod that still exists is on a machine that does not answer.
+// away is how long after its end a pod that still exists counts as being on a machine that does not answer.
 const away = 30 * time.Second
 
 // RemoveReporter deletes the DaemonSet of an addon that keeps conditions of nodes, waits until its pods are gone, and removes the conditions, because no other program does. It does
@@ -23,7 +23,7 @@ func RemoveReporter(ctx context.Context, c *Client, namespace, name string, cond
 	sets := c.set.AppsV1().DaemonSets(namespace)
 	live, err := sets.Get(ctx, name, metav1.GetOptions{})
 	switch {
-	case apierrors.IsNotFound(err): // a run that was cut off deleted it
+	case apierrors.IsNotFound(err): // an interrupted run deleted it
 	case err != nil:
 		return apiError(ctx, err, "get DaemonSet %s/%s", namespace, name).At(c.server)
 	case live.Labels[objects.AddonLabel] != name:

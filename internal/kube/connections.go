@@ -16,8 +16,8 @@ import (
 	"github.com/naupegos/naupegos/internal/kube/layout"
 )
 
-// HTTPClient returns a client for the API of cfg that gives up connections to dead machines as soon as the cluster's own
-// programs do. Its timeout is cfg's.
+// HTTPClient returns a client for the API of cfg that abandons connections to dead machines as soon as the cluster's own programs do. Its timeout is
+// cfg's.
 func HTTPClient(cfg *rest.Config) (*http.Client, error) {
 	return httpClient(cfg, layout.ReadIdleTimeout, layout.PingTimeout)
 }
@@ -45,8 +45,8 @@ func httpClient(cfg *rest.Config, idle, ping time.Duration) (*http.Client, error
 	return &http.Client{Transport: rt, Timeout: cfg.Timeout}, err
 }
 
-// ProxyPatient reports whether kube-proxy waits for dead machines as long as client-go does by default. That is so after a user's own
-// "kubeadm upgrade", which restores the default. Without kube-proxy it returns false: something else does its work.
+// ProxyPatient reports whether kube-proxy waits for dead machines as long as client-go does by default. That is the case after a user's own "kubeadm
+// upgrade", which restores the default. Without kube-proxy it returns false: another program does its work.
 func (c *Client) ProxyPatient(ctx context.Context) (bool, error) {
 	ds, err := c.set.AppsV1().DaemonSets(metav1.NamespaceSystem).Get(ctx, "kube-proxy", metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -58,7 +58,7 @@ func (c *Client) ProxyPatient(ctx context.Context) (bool, error) {
 	return patient(ds.Spec.Template.Spec.Containers), nil
 }
 
-// patient reports whether kube-proxy's own container lacks some of the environment; containers that others run beside it do not count.
+// patient reports whether kube-proxy's own container lacks part of the environment; it ignores sidecar containers.
 func patient(containers []corev1.Container) bool {
 	for _, container := range containers {
 		if container.Name != "kube-proxy" {

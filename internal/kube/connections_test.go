@@ -20,7 +20,7 @@ import (
 	"github.com/naupegos/naupegos/internal/kube/manifest"
 )
 
-// muteConn is a connection whose other end can lose its power: nothing comes any more, and nothing ends it.
+// muteConn is a connection whose other end can lose power: nothing arrives any more, and nothing closes it.
 type muteConn struct {
 	net.Conn
 	dead *atomic.Bool
@@ -35,8 +35,8 @@ func (c muteConn) Read(b []byte) (int, error) {
 	}
 }
 
-// TestDeadConnectionIsLeft has the machine at the other end of a client's connection die: it is asked, given up, and the next
-// request goes by another connection.
+// TestDeadConnectionIsLeft: when the machine at the other end of a client's connection dies, the client pings it, abandons it, and sends the next
+// request on another connection.
 func TestDeadConnectionIsLeft(t *testing.T) {
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) }))
 	s.EnableHTTP2 = true
@@ -113,7 +113,7 @@ func TestHTTPClientKeepsTheConfig(t *testing.T) {
 	}
 }
 
-// printedProxy is the part that matters of what kubeadm prints.
+// printedProxy is the relevant part of kubeadm's output.
 const printedProxy = `---
 apiVersion: v1
 kind: ServiceAccount
@@ -131,7 +131,7 @@ spec:
         - {name: NODE_NAME, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}
 `
 
-// TestPatientProxyIsFound looks at kube-proxy as kubeadm prints it, and as it is when the layout's phase has installed it.
+// TestPatientProxyIsFound: ProxyPatient recognizes kube-proxy as kubeadm prints it, and as the layout's phase installs it.
 func TestPatientProxyIsFound(t *testing.T) {
 	out, err := layout.InstallProxy().Manifests([]byte(printedProxy))
 	if err != nil {

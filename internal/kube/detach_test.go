@@ -16,13 +16,13 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// attachment is of one volume to one node.
+// attachment returns the attachment of one volume to one node.
 func attachment(name, volume, node string) *storagev1.VolumeAttachment {
 	return &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: storagev1.VolumeAttachmentSpec{NodeName: node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volume}}}
 }
 
-// TestWaitDetached has a node with a volume that a DaemonSet's pod uses, one that no pod uses any more, and another node's.
+// TestWaitDetached: a node with a volume of a DaemonSet's pod and one that no pod uses any more, and another node's volume.
 func TestWaitDetached(t *testing.T) {
 	c := fakeClient()
 	tracker := c.set.(*fake.Clientset).Tracker()

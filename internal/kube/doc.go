@@ -1,6 +1,5 @@
-// Package kube operates a running cluster by its API: nodes, drain, apply of manifests, waiting, what lies in a cloud on the cluster's
-// behalf, smoke tests.
+// Package kube operates a running cluster through its API: nodes, drain, apply of manifests, waiting, the cluster's cloud resources, smoke tests.
 //
-// It may not know where machines come from or how files reach them; the API is reached through a dialer that the caller
-// supplies. It is the only package that imports client-go.
+// It may not know where machines come from or how files reach them; it reaches the API through a dialer from the caller. It is the only package that
+// imports client-go.
 package kube

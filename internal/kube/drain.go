@@ -19,20 +19,20 @@ import (
 	"github.com/naupegos/naupegos/internal/kube/manifest"
 )
 
-// DrainOptions says how far a drain may go.
+// DrainOptions are the parameters of Drain.
 type DrainOptions struct {
 	Timeout        time.Duration     // for all pods together, their termination included; 0 means 5 minutes
-	Force          bool              // also pods that no controller will start elsewhere: they are lost
+	Force          bool              // also pods that no controller would recreate elsewhere: they are lost
 	DeleteEmptyDir bool              // also pods with emptyDir volumes: their content is lost
-	GracePeriod    time.Duration     // for each pod in place of its own; 0 means its own
-	Dead           bool              // the machine is surely off: no kubelet will end the pods, so all are deleted at once, budgets or not
+	GracePeriod    time.Duration     // grace period of each pod instead of its own; 0 means its own
+	Dead           bool              // the machine is certainly off: no kubelet will end the pods, so Drain deletes all at once and ignores budgets
 	Own            bool              // the node is annotated with OwnedCordon, unless it is cordoned already: the caller uncordons it
-	Log            func(line string) // each eviction, and again and again what holds the pods that may not be evicted; may be nil
+	Log            func(line string) // receives each eviction and, repeatedly, what holds the pods that may not be evicted; may be nil
 }
 
-// Drain cordons a node and evicts its pods except those of DaemonSets and static pods, respecting disruption budgets.
-// fail.Refused names pods that it may not touch without Force or DeleteEmptyDir; fail.NotReady names the pods that did not leave in
-// time and the budgets that hold them. The node stays cordoned in any case. A node that does not exist is no error.
+// Drain cordons a node and evicts its pods except those of DaemonSets and static pods, respecting disruption budgets. fail.Refused names pods that it
+// may not touch without Force or DeleteEmptyDir; fail.NotReady names the pods that did not leave in time and the budgets that hold them. The node
+// always stays cordoned. A node that does not exist is not an error.
 func (c *Client) Drain(ctx context.Context, node string, o DrainOptions) error {
 	cordon := c.Cordon
 	if o.Own {
@@ -171,7 +171,7 @@ func blocker(p corev1.Pod, budgets []policyv1.PodDisruptionBudget) string {
 // holding names the disruption budgets that forbid evicting a pod. The API never evicts a running pod that several budgets select,
 // whatever they allow.
 func holding(p corev1.Pod, budgets []policyv1.PodDisruptionBudget) (held []string) {
-	if p.Status.Phase == corev1.PodPending { // budgets are about running pods
+	if p.Status.Phase == corev1.PodPending { // budgets apply to running pods
 		return nil
 	}
 	all := selecting(p, budgets)

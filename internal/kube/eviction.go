@@ -77,7 +77,7 @@ func causes(err error) (out []string) {
 }
 
 func flatten(err error) []error {
-	if all, ok := err.(utilerrors.Aggregate); ok { //nolint:errorlint // drain returns it as it is
+	if all, ok := err.(utilerrors.Aggregate); ok { //nolint:errorlint // drain returns it unchanged
 		return utilerrors.Flatten(all).Errors()
 	}
 	return []error{err}

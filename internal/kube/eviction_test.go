@@ -44,7 +44,7 @@ func budgetOf(name, key, value string, allowed int32) *policyv1.PodDisruptionBud
 		Status: policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: allowed, CurrentHealthy: 2, DesiredHealthy: 1}}
 }
 
-// TestDrainKeepsItsCause: what refused an eviction is quoted, and the advice is about it. A time-out is said only where time ran out.
+// TestDrainKeepsItsCause: the error quotes what refused an eviction, with matching advice, and mentions a time-out only if time ran out.
 func TestDrainKeepsItsCause(t *testing.T) {
 	two := []*policyv1.PodDisruptionBudget{budgetOf("a", "app", "web", 1), budgetOf("b", "tier", "front", 1)}
 	for _, c := range []struct {

@@ -62,7 +62,7 @@ kind: Pod
 metadata: {name: prometheus-a-0, namespace: prometheus, labels: {app.kubernetes.io/name: prometheus}}
 spec: {containers: [{name: prometheus, image: example.org/prometheus}]}
 `
-	for i := range 105 { // without a controller: it may take its time
+	for i := range 105 { // without a controller: it may terminate slowly
 		manifests += fmt.Sprintf("---\napiVersion: v1\nkind: Pod\nmetadata: {name: web-%03d, namespace: shop, labels: {app: web}}\nspec: {containers: [{name: web, image: 'example.org/web:1'}]}\n", i)
 	}
 	_, err := c.Apply(ctx, []byte(manifests), kube.ApplyOptions{})
@@ -105,7 +105,7 @@ func workloads(t *testing.T, c *kube.Client) {
 
 func proxied(t *testing.T, c *kube.Client) {
 	ctx := t.Context()
-	var hostile atomic.Pointer[string] // where answers redirect to
+	var hostile atomic.Pointer[string] // the target of redirections
 	fake, elsewhere := figurestest.Serve(t, 3), atomic.Int64{}
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
 	defer other.Close()
@@ -150,7 +150,7 @@ func proxied(t *testing.T, c *kube.Client) {
 	testkit.Fails(t, err, fail.NotReady, "ask pod prometheus-a-0", "refused")
 }
 
-// address returns an address of this host that API servers connect to: no loopback one.
+// address returns a non-loopback address of this host, because API servers connect to no others.
 func address(t *testing.T) string {
 	t.Helper()
 	for _, a := range testkit.Value(net.InterfaceAddrs())(t) {

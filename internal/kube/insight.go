@@ -176,7 +176,7 @@ type Usage struct {
 func UsageOf(ctx context.Context, c *Client, node string) (Usage, error) {
 	raw, err := c.set.CoreV1().RESTClient().Get().Resource("nodes").Name(node).SubResource("proxy").Suffix("stats/summary").Param("only_cpu_and_memory", "false").DoRaw(ctx)
 	if err != nil {
-		return Usage{}, apiError(ctx, err, "ask kubelet of %s what it uses", node).At(c.server)
+		return Usage{}, apiError(ctx, err, "ask the kubelet of %s for its usage", node).At(c.server)
 	}
 	var s struct {
 		Node struct {
@@ -194,7 +194,7 @@ func UsageOf(ctx context.Context, c *Client, node string) (Usage, error) {
 		} `json:"node"`
 	}
 	if err := json.Unmarshal(raw, &s); err != nil {
-		return Usage{}, fmt.Errorf("read what node %s uses: %w", node, err)
+		return Usage{}, fmt.Errorf("read the usage of node %s: %w", node, err)
 	}
 	return Usage{Node: node, CPU: s.Node.CPU.Nano / 1e6, Memory: s.Node.Memory.Used, MemoryTotal: s.Node.Memory.Used + s.Node.Memory.Free, Disk: s.Node.FS.Used, DiskTotal: s.Node.FS.Total}, nil
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestLoadsAndEvents: pods count on their nodes, and events of pods belong to the machine that runs them, newest last, within their bounds.
+// TestLoadsAndEvents: pods count on their nodes, and events of pods belong to the pods' machines, newest last, within their bounds.
 func TestLoadsAndEvents(t *testing.T) {
 	now := time.Now().Truncate(time.Second)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Status: corev1.NodeStatus{
@@ -56,7 +56,7 @@ func TestLoadsAndEvents(t *testing.T) {
 	}
 }
 
-// TestUsageOf reads what kubelet's summary says, by way of the API server.
+// TestUsageOf: UsageOf reads kubelet's summary through the API server.
 func TestUsageOf(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/api/v1/nodes/a/proxy/stats/summary" {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestMarkDifferences: what Mark would change, and nothing else.
+// TestMarkDifferences: exactly the changes that Mark would make.
 func TestMarkDifferences(t *testing.T) {
 	n := NodeInfo{Name: "w", Labels: map[string]string{"theirs": "1", "old": "x", "same": "s", "other": "a"}, Taints: []Taint{{Key: "t", Value: "1", Effect: "NoSchedule"}, {Key: "theirs", Effect: "NoExecute"}},
 		Annotations: map[string]string{OwnedLabels: "old,other,same", OwnedTaints: "t:NoSchedule"}}

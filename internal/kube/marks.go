@@ -17,8 +17,8 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Annotations of a node that say what of it is ours: labels and taints, so that those no longer wanted can go, and that it was cordoned for
-// a change of its machine, so that it is uncordoned afterwards, and only then.
+// Annotations of a node that record what on it is ours: labels and taints, so that obsolete ones can be removed, and that it was cordoned for a
+// change of its machine, so that it is uncordoned afterwards, and only then.
 const (
 	OwnedLabels = "naupegos.dev/owned-labels" // keys, comma-separated, sorted
 	OwnedTaints = "naupegos.dev/owned-taints" // "key:effect", comma-separated, sorted
@@ -44,8 +44,8 @@ func (c *Client) Mark(ctx context.Context, node string, m Marks) (bool, error) {
 // Marked reports whether Mark would change nothing.
 func Marked(n NodeInfo, m Marks) bool { return len(MarkDifferences(n, m)) == 0 }
 
-// Cordon keeps new pods off a node until Uncordon. The caller must uncordon the node from now on, even if OwnedCordon
-// said that we would. A node that is cordoned already is no error.
+// Cordon keeps new pods off a node until Uncordon. The caller must uncordon the node from now on, even if OwnedCordon assigned that to Naupegos. A
+// node that is already cordoned is not an error.
 func (c *Client) Cordon(ctx context.Context, node string) error {
 	return c.change(ctx, node, func(n *corev1.Node) {
 		n.Spec.Unschedulable = true
@@ -64,7 +64,7 @@ func (c *Client) cordonForUs(ctx context.Context, node string) error {
 	})
 }
 
-// Uncordon lets new pods onto a node again. A node that is not cordoned is no error.
+// Uncordon lets new pods onto a node again. A node that is not cordoned is not an error.
 func (c *Client) Uncordon(ctx context.Context, node string) error {
 	return c.change(ctx, node, func(n *corev1.Node) {
 		n.Spec.Unschedulable = false

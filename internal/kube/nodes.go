@@ -32,17 +32,17 @@ type NodeInfo struct {
 	Taints        []Taint
 	Unschedulable bool // cordoned
 	PodCIDR       string
-	ProviderID    string // what its machine is called where it comes from; may be empty
+	ProviderID    string // the machine's ID at its provider; may be empty
 	Capacity      map[string]string
-	Allocatable   map[string]string // of the capacity, what pods may have
+	Allocatable   map[string]string // part of the capacity that pods may use
 	Created       time.Time
-	BootID        string    // of the machine's start whose kubelet reported last
-	Changed       time.Time // since when it is ready, or not
-	Reported      time.Time // when kubelet said that it is ready or not, by its machine's clock, to the second
+	BootID        string    // boot ID of the machine when its kubelet last reported
+	Changed       time.Time // since when it is ready, or not ready
+	Reported      time.Time // when kubelet reported that it is ready or not, by its machine's clock, to the second
 	Renewed       time.Time // when kubelet last renewed the node's lease, by the same clock
 }
 
-// tellTime is how long after its start kubelet takes to report changes of the node: it looks every 5 seconds. It may leave an unchanged status
+// tellTime is how long after its start kubelet takes to report changes of the node: it checks every 5 seconds. It may leave an unchanged status
 // unreported for minutes (1.35); its lease shows that it is alive.
 const tellTime = 10 * time.Second
 
@@ -167,7 +167,7 @@ type NodeCondition int
 // The conditions of nodes to wait for.
 const (
 	Registered NodeCondition = iota // the node object exists
-	NodeReady                       // and kubelet says that it is ready, and pods may come: its taint not-ready or unreachable is gone
+	NodeReady                       // and kubelet reports it ready, and the taint not-ready or unreachable is gone, so that pods may come
 )
 
 // WaitNode waits for one node; see WaitNodes.
@@ -199,7 +199,7 @@ func (c *Client) WaitNodeReady(ctx context.Context, name string, ask func(ctx co
 			err = fail.New(fail.NotReady, "wait for nodes: %s: not known to be ready, %s", name, stale).At(c.server)
 		}
 		if stale != "" {
-			if now, aerr := ask(ctx); aerr == nil { // else what was known last counts
+			if now, aerr := ask(ctx); aerr == nil { // otherwise the last known life counts
 				life = now
 			}
 		}
@@ -243,7 +243,7 @@ func (c *Client) waitNodes(ctx context.Context, lacks func(runtime.Object) strin
 		return len(missing) == 0, nil
 	})
 	if err != nil && len(missing) > 0 {
-		// What is missing is the cause. That the time was up is none: an error that says so is not told to the user.
+		// The missing condition is the cause, not the time-out: omit an error that only says so.
 		e := fail.New(fail.KindOf(err), "wait for nodes: %s", strings.Join(missing, "; ")).At(c.server).
 			Do("look at kubelet's log on the machine: naupegos logs NAME MACHINE -u kubelet")
 		if !errors.Is(err, context.DeadlineExceeded) {
@@ -254,7 +254,7 @@ func (c *Client) waitNodes(ctx context.Context, lacks func(runtime.Object) strin
 	return err
 }
 
-// lacks says what a node lacks for a condition, or returns "" if the node meets it.
+// lacks returns what a node lacks for a condition, or "" if the node meets it.
 func lacks(o runtime.Object, want NodeCondition, life machine.Life) string {
 	n, ok := o.(*corev1.Node)
 	if !ok {
@@ -281,9 +281,9 @@ func keepsPodsOff(t Taint) bool {
 	return ofReadiness(t) && t.Effect == string(corev1.TaintEffectNoSchedule)
 }
 
-// tolerated reports whether a taint keeps no pod off a node: it is a mere preference, or every pod tolerates it for five minutes, as it does
-// the NoExecute taints of nodes that are not ready. These may stay for seconds after the taints that keepsPodsOff matches. See the API server's
-// admission plugin DefaultTolerationSeconds.
+// tolerated reports whether a taint keeps no pod off a node: it is a mere preference, or a NoExecute taint of nodes that are not ready, which every
+// pod tolerates for five minutes. These may stay for seconds after the taints that keepsPodsOff matches. See the API server's admission plugin
+// DefaultTolerationSeconds.
 func tolerated(t Taint) bool {
 	return t.Effect == string(corev1.TaintEffectPreferNoSchedule) || ofReadiness(t) && t.Effect == string(corev1.TaintEffectNoExecute)
 }
@@ -293,7 +293,7 @@ func ofReadiness(t Taint) bool {
 	return t.Key == corev1.TaintNodeNotReady || t.Key == corev1.TaintNodeUnreachable
 }
 
-// DeleteNode removes the node object. A node that does not exist is no error.
+// DeleteNode removes the node object. A node that does not exist is not an error.
 func (c *Client) DeleteNode(ctx context.Context, name string) error {
 	err := c.set.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {

@@ -46,8 +46,8 @@ data: {a: "1", tls.crt: x, tls: old}
 `
 )
 
-// laterDecisions: what programs change after an apply (an autoscaler replicas, an injector a caBundle) stays, is named, and is no work for another apply. A person's change
-// beside it is mended, and an upgrade goes on. If the set changes the object's content, the fields are refused.
+// laterDecisions: programs' changes after an apply (an autoscaler's replicas, an injector's caBundle) stay, are named, and do not require another
+// apply. A person's change is reverted, and an upgrade continues. If the set changes the object's content, the fields are refused.
 func laterDecisions(t *testing.T, c *Client) {
 	ctx, o := t.Context(), objects.Options{Addon: "manifests.later", Prune: true, Shared: true}
 	set := scaledSet + hookedSet
@@ -197,7 +197,7 @@ func editedAddons(t *testing.T, c *Client) {
 	}
 }
 
-// builtIn returns the objects of kinds that Kubernetes brings: golden files hold no definitions.
+// builtIn returns the objects of Kubernetes' own kinds: golden files contain no definitions.
 func builtIn(t *testing.T, text []byte) []byte {
 	t.Helper()
 	var out bytes.Buffer

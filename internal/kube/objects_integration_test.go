@@ -84,7 +84,7 @@ func TestSharedSets(t *testing.T) {
 		t.Errorf("a second apply would do:\n%s", lines(f))
 	}
 
-	// Objects that the API server will not take are refused before anything is applied.
+	// Apply refuses objects that the API server rejects before it applies any.
 	for wrong, want := range map[string]string{
 		"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: wrong}\nspec: {replica: 3, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: x}]}}}\n": ".spec.replica: field not declared in schema",
 		"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: wrong}\nspec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: c}}, spec: {containers: [{name: c, image: x}]}}}\n":             "spec.template.metadata.labels",
@@ -97,7 +97,7 @@ func TestSharedSets(t *testing.T) {
 		}
 	}
 
-	// A person's edit is mended. Another program's field is left, unless the set forces it.
+	// Apply reverts a person's edit. It keeps another program's field, unless the set forces its own.
 	maps := c.set.CoreV1().ConfigMaps("shop")
 	patch := func(by, data string) {
 		t.Helper()
@@ -125,7 +125,7 @@ func TestSharedSets(t *testing.T) {
 		t.Errorf("forced: %v", cm.Data)
 	}
 
-	// An object of another owner is refused by name, whatever is forced.
+	// Apply refuses an object of another owner by name, even with Force.
 	other := objects.Options{Addon: "charts.ship", Shared: true, Force: true}
 	role := "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: %}\nrules: []\n"
 	for name, owner := range map[string]string{"sailor": "manifests shop", "cluster-admin": "Kubernetes itself", "system:coredns": "Kubernetes itself", "helmed": "Helm release apps/old"} {

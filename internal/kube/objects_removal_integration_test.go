@@ -66,8 +66,8 @@ var fleetResources = []schema.GroupVersionResource{
 	{Group: "fleet.example.org", Version: "v1", Resource: "boats"}, {Group: "fleet.example.org", Version: "v1", Resource: "harbours"},
 }
 
-// captain is the controller of the fleet: while its Deployment exists it takes the finalizer from deleted objects, and a harbour only when no boat is left. As
-// the controllers of certificates do, it makes an object once more when it misses it. It returns what it did when ctx ends.
+// captain is the controller of the fleet: while its Deployment exists it removes the finalizers of deleted objects, that of a harbour only when no
+// boat is left. Like the controllers of certificates, it recreates a missing object. It returns what it did when ctx ends.
 func captain(ctx context.Context, c *Client, namespace string) (done []string) {
 	for ; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
 		if _, err := c.set.AppsV1().Deployments(namespace).Get(ctx, "captain", metav1.GetOptions{}); err != nil {
@@ -107,7 +107,7 @@ func captain(ctx context.Context, c *Client, namespace string) (done []string) {
 // the set. Without a controller, the removal fails by name, and leaves both.
 func definitionsGo(t *testing.T, c *Client) {
 	all, o := fleet+fleetKinds, objects.Options{Addon: "manifests.fleet", Prune: true, Shared: true}
-	_, err := c.set.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "fleet"}}, metav1.CreateOptions{}) // nobody waits for its end
+	_, err := c.set.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "fleet"}}, metav1.CreateOptions{}) // the test does not wait for its end
 	testkit.Must(t, err)
 	there := func() (out []string) {
 		for _, name := range []string{"boats.fleet.example.org", "harbours.fleet.example.org"} {

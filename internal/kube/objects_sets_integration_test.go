@@ -54,7 +54,8 @@ spec:
   template: {metadata: {labels: {app: db}}, spec: {containers: [{name: c, image: x}]}}
 `
 
-// volumesOfOwners: claims that the garbage collector deletes with what leaves count as lost, whether the set leaves or the object; claims without such owners do not.
+// volumesOfOwners: claims that the garbage collector deletes with their removed owners count as lost, whether the set or the object is removed;
+// claims without such owners do not.
 func volumesOfOwners(t *testing.T, c *Client) {
 	ctx, o := t.Context(), objects.Options{Addon: "manifests.lost", Prune: true, Shared: true}
 	other := "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: other}\n"
@@ -87,7 +88,8 @@ func volumesOfOwners(t *testing.T, c *Client) {
 	}
 }
 
-// copiedLabels: a claim that an operator made with a copy of our label, and objects that stay in the set, keep their namespace. What only has owners that go does not.
+// copiedLabels: a claim that an operator made with a copy of our label, and objects that stay in the set, keep their namespace. An object whose
+// owners are all removed does not.
 func copiedLabels(t *testing.T, c *Client) {
 	ctx := t.Context()
 	there := func(namespace string) bool {

@@ -73,7 +73,7 @@ func TestHomeless(t *testing.T) {
 	}
 }
 
-// TestHomelessBeside: nodes that are made for the time of a drain have the room of the one that is drained, but for what every node runs.
+// TestHomelessBeside: nodes that are created for a drain have the drained node's room, minus the pods that every node runs.
 func TestHomelessBeside(t *testing.T) {
 	of := func(cpu string) corev1.ResourceList {
 		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
@@ -138,7 +138,7 @@ func TestWebhookJudges(t *testing.T) {
 		want bool
 	}{
 		"of pods":              {webhook{fails: &fails, rules: pods}, true},
-		"of everything":        {webhook{rules: all}, true}, // it fails by default
+		"of everything":        {webhook{rules: all}, true}, // fails by default
 		"its silence is taken": {webhook{fails: &ignores, rules: all}, false},
 		"of deletions":         {webhook{rules: deletions}, false},
 		"not there":            {webhook{rules: all, spaces: space(metav1.LabelSelectorOpNotIn)}, false},
@@ -222,7 +222,7 @@ func TestStoredIn(t *testing.T) {
 	}
 }
 
-// TestDropped: of what a minor is said not to read, its own library knows nothing. This module has the library of 1.36.
+// TestDropped: Kubernetes' own library does not know the fields that a minor is said to ignore. This module has the library of 1.36.
 func TestDropped(t *testing.T) {
 	for _, name := range release.Dropped("v1.36.0") {
 		if gv := testkit.Value(schema.ParseGroupVersion(name))(t); scheme.Scheme.IsVersionRegistered(gv) || !scheme.Scheme.IsGroupRegistered(gv.Group) {

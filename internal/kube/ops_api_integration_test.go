@@ -104,7 +104,7 @@ current-context: x
 `, a.server, a.path("ca.crt"), a.path("tls.crt"), a.path("tls.key"))
 }
 
-// client dials by a dialer of its own, as through a jump host.
+// client uses its own dialer, as through a jump host.
 func (a *api) client() *Client {
 	c, err := NewClient(a.kubeconfig, ClientOptions{Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
 		a.dialled.Add(1)

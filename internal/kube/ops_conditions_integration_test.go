@@ -17,7 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// conditions removes the conditions of a reporter that is the addon's own, once its pods are gone. The other conditions of nodes stay.
+// conditions removes the conditions of a reporter that belongs to the addon, once its pods are gone. Other conditions of nodes stay.
 func (o *operations) conditions(t *testing.T) {
 	const name = "reporter"
 	apply := func(owner string) {
@@ -65,12 +65,12 @@ func (o *operations) conditions(t *testing.T) {
 	}
 	o.k.set(func() { o.k.hang = "" })
 	ready := counts("Ready")
-	testkit.Must(t, remove(short(t, time.Minute))) // as the next run does
+	testkit.Must(t, remove(short(t, time.Minute))) // like the next run
 	if _, err := o.c.set.AppsV1().DaemonSets("default").Get(t.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) || counts("KernelDeadlock") != 0 || counts("Other") != 2 || counts("Ready") != ready {
 		t.Errorf("%v; %d nodes have the condition, %d another one, %d are reported ready or not", err, counts("KernelDeadlock"), counts("Other"), counts("Ready"))
 	}
 	report()
-	testkit.Must(t, remove(t.Context())) // the DaemonSet is gone, after a run that was cut off
+	testkit.Must(t, remove(t.Context())) // the DaemonSet is gone after an interrupted run
 	if counts("KernelDeadlock") != 0 {
 		t.Error("a run after one that was cut off leaves conditions")
 	}

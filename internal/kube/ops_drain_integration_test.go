@@ -43,7 +43,7 @@ spec: {minAvailable: 2, selector: {matchLabels: {app: deployment}}}
 	if !slices.ContainsFunc(log, func(l string) bool {
 		return strings.HasPrefix(l, "waiting: default/deployment-") && strings.Contains(l, "is held by disruption budget keep-two (2 healthy, 2 needed)")
 	}) {
-		t.Errorf("nothing told beforehand what holds the pods:\n%s", strings.Join(log, "\n"))
+		t.Errorf("no obstacle names what holds the pods:\n%s", strings.Join(log, "\n"))
 	}
 	if len(log) == 0 {
 		t.Error("nothing was logged")
@@ -105,7 +105,7 @@ func (o *operations) cordons(ctx context.Context, t *testing.T) {
 	}
 }
 
-// obstacles: what would hold a drain up is known beforehand, and so is a webhook without a server.
+// obstacles: Obstacles finds beforehand what would block a drain, and a webhook without a server.
 func (o *operations) obstacles(ctx context.Context, t *testing.T, words ...string) {
 	t.Helper()
 	hooks := o.c.set.AdmissionregistrationV1().ValidatingWebhookConfigurations()
@@ -134,7 +134,7 @@ webhooks:
 	}
 }
 
-// refusals: what would refuse the system's pods, or can't be read, is known before any of them is stopped; and nothing is made by asking.
+// refusals: Obstacles finds what would refuse the system's pods, or can't be read, before any of them is stopped, and creates nothing.
 func (o *operations) refusals(t *testing.T) {
 	ctx := short(t, 4*time.Minute)
 	_, err := o.c.Apply(ctx, []byte(`apiVersion: apps/v1

@@ -52,7 +52,7 @@ type operations struct {
 	k *kubelets
 }
 
-// within bounds a wait; wants that it ends with this kind of error and these words.
+// within bounds a wait and requires that it ends with this kind of error and these words.
 func wantFail(t *testing.T, err error, kind fail.Kind, words ...string) {
 	t.Helper()
 	if fail.KindOf(err) != kind || err == nil {
@@ -66,7 +66,7 @@ func wantFail(t *testing.T, err error, kind fail.Kind, words ...string) {
 	}
 }
 
-// moment is long enough for a busy API server to answer, and short enough to be waited for in vain.
+// moment is long enough for a busy API server to answer, and short enough for a wait that must fail.
 const moment = 2 * time.Second
 
 func short(t *testing.T, d time.Duration) context.Context {
@@ -112,7 +112,7 @@ func (o *operations) nodes(t *testing.T) {
 	n, err = c.Node(t.Context(), "w3")
 	testkit.Must(t, err)
 	if _, there := n.Labels["disk"]; there || slices.Contains(n.Taints, m.Taints[0]) || n.Labels["kubernetes.io/hostname"] != "w3" {
-		t.Errorf("what is not wanted any more should go and the rest stay: %+v", n)
+		t.Errorf("obsolete marks should be removed and the rest stay: %+v", n)
 	}
 
 	testkit.Must(t, c.Cordon(t.Context(), "w3"))
@@ -261,7 +261,7 @@ spec:
 	testkit.Must(t, o.a.client().Delete(t.Context(), m, opts)) // its kind is unknown by now
 }
 
-// eventually waits for what the controller manager and the kubelets do on their own.
+// eventually waits for effects of the controller manager and the kubelets.
 func (o *operations) eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	testkit.Until(t, 3*time.Minute, 50*time.Millisecond, testkit.That(what, done))
@@ -332,7 +332,7 @@ func (o *operations) smoke(t *testing.T) {
 	testkit.Must(t, o.c.waitNamespaceGone(short(t, 20*time.Second), SmokeNamespace))
 }
 
-// smokeTaints asks a moment after a node came back: its taint goes, or does not.
+// smokeTaints runs the smoke test a moment after a node came back: its taint disappears, or stays.
 func (o *operations) smokeTaints(t *testing.T, opts SmokeOptions) {
 	taint := Taint{corev1.TaintNodeNotReady, "", "NoSchedule"}
 	waiting := "waiting until the controller manager has removed the taint node.kubernetes.io/not-ready from w2"
@@ -347,7 +347,7 @@ func (o *operations) smokeTaints(t *testing.T, opts SmokeOptions) {
 		_, err = o.c.set.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{})
 		testkit.Must(t, err)
 	}
-	sibling := Taint{corev1.TaintNodeNotReady, "", "NoExecute"} // goes later than the other; pods tolerate it
+	sibling := Taint{corev1.TaintNodeNotReady, "", "NoExecute"} // disappears later than the other; pods tolerate it
 	put(taint, sibling)
 	waited := 0
 	opts.Status = func(f string, args ...any) {

@@ -19,8 +19,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// kubelets plays scheduler and kubelet for some nodes: pods get a node, become ready (or not, see stuck), exit where they are
-// clients, and go when they are deleted.
+// kubelets plays scheduler and kubelet for some nodes: pods are bound to a node, become ready (or not, see stuck), exit if they are clients, and
+// disappear when they are deleted.
 type kubelets struct {
 	t     *testing.T
 	c     *Client
@@ -60,7 +60,7 @@ func (k *kubelets) round(ctx context.Context) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for i := range list.Items {
-		// Forbidden: the pod was to be bound in a namespace that is going.
+		// Forbidden: the pod's namespace is being deleted.
 		if err := k.handle(ctx, &list.Items[i], list.Items); err != nil && ctx.Err() == nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && !apierrors.IsForbidden(err) {
 			k.t.Errorf("kubelets: %v", err)
 		}
@@ -93,8 +93,8 @@ func (k *kubelets) handle(ctx context.Context, p *corev1.Pod, all []corev1.Pod) 
 	return nil
 }
 
-// place is the scheduler: the node that the affinity names (daemon pods, the smoke test's), else the first that is not cordoned;
-// never two of the same labels on one node.
+// place is the scheduler: it chooses the node of the affinity (daemon pods, the smoke test's), else the first that is not cordoned; it never places
+// two pods with the same labels on one node.
 func (k *kubelets) place(p *corev1.Pod, all []corev1.Pod) string {
 	var allowed []string
 	if a := p.Spec.Affinity; a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {

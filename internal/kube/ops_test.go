@@ -96,7 +96,8 @@ func TestNodePatch(t *testing.T) {
 	}
 }
 
-// A node that has just joined is changed by many: eight conflicts in a row are got over, and one that stays is an error in bounded time.
+// Many clients change a node that has just joined: the change survives eight conflicts in a row, and a permanent conflict is an error in bounded
+// time.
 func TestMarkConflicts(t *testing.T) {
 	for _, c := range []struct {
 		conflicts int
@@ -150,7 +151,7 @@ func TestSmokePlacement(t *testing.T) {
 	if _, _, err := smokePlacement([]NodeInfo{full}); err == nil || !strings.Contains(err.Error(), "w1 (node.kubernetes.io/disk-pressure)") {
 		t.Errorf("the taint that keeps pods off is not named: %v", err)
 	}
-	// A node that has just become ready: one of its taints goes later than the other, and pods tolerate it.
+	// One taint of a node that has just become ready disappears later than the other, and pods tolerate it.
 	back := NodeInfo{Name: "w1", Ready: true, Taints: []Taint{{Key: "node.kubernetes.io/not-ready", Effect: "NoExecute"}}}
 	if backends, client, err := smokePlacement([]NodeInfo{node("cp1"), back}); err != nil || !slices.Equal(backends, []string{"w1"}) || client != "cp1" {
 		t.Errorf("a node with the taint not-ready:NoExecute takes pods: %v, %s, %v", backends, client, err)

@@ -13,18 +13,18 @@ import (
 
 const (
 	pageSize = 500
-	// mostListed is the most objects that a list may have, over all pages. The largest clusters that Kubernetes supports have 150,000 pods
+	// mostListed is the maximum number of objects in a list, over all pages. The largest clusters that Kubernetes supports have 150,000 pods
 	// (https://kubernetes.io/docs/setup/best-practices/cluster-large/).
 	mostListed = 200_000
 )
 
-// pages lists objects page by page, so that large clusters fit into answers of bounded size. It begins again if the API server forgets where it was.
+// pages lists objects page by page, so that lists of large clusters fit into bounded answers. It restarts if the API server forgets its position.
 func pages[T any](ctx context.Context, o metav1.ListOptions, page func(context.Context, metav1.ListOptions) ([]T, string, error)) (all []T, err error) {
 	for o.Limit = pageSize; ; {
 		items, next, err := page(ctx, o)
 		switch {
 		case apierrors.IsResourceExpired(err) && o.Continue != "" && o.Limit > 0:
-			all, o.Continue, o.Limit = nil, "", 0 // the list changes faster than pages are read: all at once, as kubectl does
+			all, o.Continue, o.Limit = nil, "", 0 // the list changes faster than it reads pages: read it at once, as kubectl does
 			continue
 		case err != nil:
 			return nil, err

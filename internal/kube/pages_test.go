@@ -12,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// TestPages: a list is whole however many pages it has, and a server that never ends it is refused.
+// TestPages: a list is complete however many pages it has, and an endless one is refused.
 func TestPages(t *testing.T) {
 	expired := apierrors.NewResourceExpired("too old")
 	for name, c := range map[string]struct {

@@ -9,7 +9,8 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Ask makes one cheap request that the API server answers from etcd, as a user's request: /readyz fails while a server still answers and stops.
+// Ask sends one cheap request that the API server answers from etcd, like a user's request. /readyz would not do: it fails while a server that stops
+// still answers.
 func Ask(ctx context.Context, c *Client) error {
 	_, err := c.set.CoreV1().RESTClient().Get().AbsPath("/api/v1/namespaces/default").MaxRetries(0).DoRaw(ctx)
 	if err != nil {

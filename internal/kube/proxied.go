@@ -16,15 +16,15 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Answer is the answer of a pod to an HTTP request through the API server. A stranger wrote it.
+// Answer is the answer of a pod to an HTTP request through the API server. It is untrusted.
 type Answer struct {
 	Code int
 	Type string // Content-Type
 	Body []byte
 }
 
-// AskPod sends a GET to a pod's port through the API server, and reads at most so many bytes of the answer; a longer one is fail.Refused. It follows no
-// redirection. An answer of the API server's own, such as one about a missing pod, is an error.
+// AskPod sends a GET to a pod's port through the API server, and reads at most the given number of bytes of the answer; a longer one is fail.Refused.
+// It follows no redirection. An answer of the API server's own, such as one about a missing pod, is an error.
 func AskPod(ctx context.Context, c *Client, namespace, pod, port, path string, query url.Values, most int64) (*Answer, error) {
 	at := c.server + "/api/v1/namespaces/" + url.PathEscape(namespace) + "/pods/" + url.PathEscape(pod+":"+port) + "/proxy/" + path + "?" + query.Encode()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
@@ -65,7 +65,7 @@ func ofAPI(body []byte) error {
 	return apierrors.FromObject(&s)
 }
 
-// Trouble says why a pod is not ready, with the words of the scheduler, its kubelet or its containers; empty: it is, or it has succeeded.
+// Trouble returns why a pod is not ready, in the words of the scheduler, its kubelet or its containers; empty if it is ready or has succeeded.
 func Trouble(p *corev1.Pod) string {
 	where := "pod " + p.Name
 	if p.Spec.NodeName != "" {

@@ -5,5 +5,5 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Quiet keeps client-go from writing to standard error what its callers return as errors. Programs call it once at their start.
+// Quiet keeps client-go from writing the errors that it also returns to standard error. Programs call it once at their start.
 func Quiet() { klog.SetLogger(logr.Discard()) }

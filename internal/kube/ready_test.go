@@ -59,7 +59,7 @@ func TestWaitNodesSaysWhy(t *testing.T) {
 	}
 }
 
-// A node's machine was started, or its kubelet, after the node was reported Ready: that counts no more.
+// The machine or its kubelet was started after the node was reported Ready: that report no longer counts.
 func TestReadyIsForgottenWithTheMachine(t *testing.T) {
 	began := time.Date(2026, 1, 2, 3, 4, 5, 600e6, time.UTC)
 	life := machine.Life{BootID: "second", Since: map[string]time.Time{"kubelet.service": began}}
@@ -90,7 +90,7 @@ func TestReadyIsForgottenWithTheMachine(t *testing.T) {
 	}
 }
 
-// lives answers each question after the machine's life with the next of all, and goes on with the last.
+// lives answers each query of the machine's life with the next of all, and repeats the last.
 func lives(all ...machine.Life) func(context.Context) (machine.Life, error) {
 	return func(context.Context) (machine.Life, error) {
 		l := all[0]
@@ -133,7 +133,7 @@ func TestWaitNodeReadyWaitsForTheNewKubelet(t *testing.T) {
 	if err := c.WaitNodeReady(t.Context(), "a", lives(life)); err != nil {
 		t.Error(err)
 	}
-	// Between two starts of a kubelet that systemd keeps restarting there is none; it is asked for again.
+	// Between two starts of a kubelet that systemd keeps restarting there is no process; the wait asks again.
 	down := machine.Life{BootID: "second", Down: map[string]string{"kubelet.service": "activating (auto-restart)"}}
 	again, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -149,7 +149,7 @@ func TestWaitNodeReadyWaitsForTheNewKubelet(t *testing.T) {
 	}
 }
 
-// A node that is Ready is of use when pods may come to it; the taint that only evicts pods which don't tolerate it does not matter.
+// A Ready node is usable when pods may come to it; the taint that only evicts pods which don't tolerate it does not matter.
 func TestReadyNodeTakesPods(t *testing.T) {
 	for effect, want := range map[corev1.TaintEffect]string{corev1.TaintEffectNoSchedule: "ready, but the controller manager", corev1.TaintEffectNoExecute: ""} {
 		n := readyNode("a", corev1.ConditionTrue)

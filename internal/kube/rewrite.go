@@ -11,7 +11,7 @@ import (
 
 const (
 	rewritePage = 200
-	rewriters   = 8 // at once; the client's own limit of requests bounds them further
+	rewriters   = 8 // in parallel; the client's own rate limit bounds them further
 )
 
 // RewriteSecrets updates every Secret without changing it, so that API servers store each again in the form that they use today
@@ -50,8 +50,8 @@ func (c *Client) RewriteSecrets(ctx context.Context, done func(n int)) (int, err
 
 // Disowned counts the objects from which Disown removed ties to another cluster.
 type Disowned struct {
-	Tokens   int // Secrets with a service account's token, which are to get others
-	Volumes  int // PersistentVolumes that are now kept when their claims are gone, because the other cluster has them, too
+	Tokens   int // Secrets with a service account's token, which get new ones
+	Volumes  int // PersistentVolumes that are now kept when their claims are deleted, because the other cluster still uses them
 	Services int // that had a load balancer
 }
 

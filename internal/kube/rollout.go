@@ -121,7 +121,8 @@ func lacking(generation, observed int64, want, updated, available, total int32) 
 	return ""
 }
 
-// failedCreates returns why the API server takes no more pods of a workload, such as for a quota or Pod Security. It asks the newest events: only a Deployment's status says it.
+// failedCreates returns why the API server rejects new pods of a workload, such as for a quota or Pod Security. It reads the newest events, because
+// only a Deployment's status has the reason.
 func failedCreates(ctx context.Context, c *Client, kind, namespace, name string) (out []string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
 	defer cancel()

@@ -19,28 +19,28 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// SmokeNamespace is where the smoke test lives while it runs.
+// SmokeNamespace is the namespace of the smoke test while it runs.
 const SmokeNamespace = "naupegos-smoke"
 
 // SmokeOptions are the parameters of the smoke test.
 type SmokeOptions struct {
-	Image     string                           // of the bundle's echo server: /echo serves on :8080, `/echo get URL` asks until it is answered
+	Image     string                           // of the bundle's echo server: /echo serves on :8080, `/echo get URL` repeats its request until it gets an answer
 	DNSDomain string                           // of the cluster; empty means cluster.local
-	Timeout   time.Duration                    // for all of it; 0 means 2 minutes
-	Status    func(format string, args ...any) // what is waited for; may be nil
+	Timeout   time.Duration                    // time limit; 0 means 2 minutes
+	Status    func(format string, args ...any) // receives what the test waits for; may be nil
 	NodePorts int                              // on how many nodes, at most, the Service's NodePort is asked as well
-	Taints    time.Duration                    // for nodes that are ready to lose the taint not-ready or unreachable; 0 means 1 minute
+	Taints    time.Duration                    // how long to wait until ready nodes lose the taint not-ready or unreachable; 0 means 1 minute
 }
 
 // SmokeResult is the outcome of the smoke test.
 type SmokeResult struct {
 	Backends  []string      // nodes that the echo servers ran on
 	Client    string        // node from which the Service was asked
-	CrossNode bool          // the client's node is none of the backends'
-	ClusterIP time.Duration // from the start of the test until the Service answered by its address
-	DNS       time.Duration // and by its name
-	NodePorts []NodePort    // and by a port of nodes
-	Answers   []string      // what the servers said, where the client's log could be read
+	CrossNode bool          // the client's node runs no backend
+	ClusterIP time.Duration // from the start of the test until the Service answered at its address
+	DNS       time.Duration // and at its name
+	NodePorts []NodePort    // and at a port of nodes
+	Answers   []string      // the servers' answers, if the client's log could be read
 }
 
 // NodePort is a node at whose port the test sent requests to the Service.
@@ -139,7 +139,7 @@ func (c *Client) untainted(ctx context.Context, o SmokeOptions) ([]NodeInfo, err
 	defer cancel()
 	err = c.waitNodes(wctx, func(node runtime.Object) string {
 		if n, ok := node.(*corev1.Node); !ok || !nodeInfo(n).Ready {
-			return "" // it went, or is not ready any more: it is not chosen
+			return "" // it was removed, or is no longer ready: do not choose it
 		}
 		return lacks(node, NodeReady, machine.Life{})
 	}, nil, names...)
@@ -261,7 +261,7 @@ func (c *Client) smokeCleanup(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timeout)
 	defer cancel()
 	err := c.set.CoreV1().Namespaces().Delete(ctx, SmokeNamespace, metav1.DeleteOptions{})
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) { // conflict: it is going already
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) { // conflict: it is already being deleted
 		return apiError(ctx, err, "delete namespace %s after the smoke test", SmokeNamespace).At(c.server)
 	}
 	return nil

@@ -18,27 +18,27 @@ import (
 	"github.com/naupegos/naupegos/internal/kube/manifest"
 )
 
-// CloudSmokeNamespace is where the cloud's smoke test lives while it runs.
+// CloudSmokeNamespace is the namespace of the cloud's smoke test while it runs.
 const CloudSmokeNamespace = "naupegos-smoke-cloud"
 
 // CloudSmokeOptions are the parameters of the cloud's smoke test.
 type CloudSmokeOptions struct {
 	Image          string                           // of the bundle's echo server
-	Timeout        time.Duration                    // for all of it; 0 means 5 minutes
-	Status         func(format string, args ...any) // what is waited for; may be nil
-	NoLoadBalancer bool                             // the cloud has none to give: only a volume is asked for
-	NoVolume       bool                             // the other way round
-	StorageClass   string                           // of the volume; empty: the default class, of the cloud
-	Trouble        string                           // what to look at if the load balancer does not serve; empty: the logs of the cloud's controllers
-	// Ask sends the load balancer a request, until it is answered by who is behind it, and says from where. nil: an address is enough.
+	Timeout        time.Duration                    // time limit; 0 means 5 minutes
+	Status         func(format string, args ...any) // receives what the test waits for; may be nil
+	NoLoadBalancer bool                             // the cloud has no load balancers: request only a volume
+	NoVolume       bool                             // the cloud has no volumes
+	StorageClass   string                           // of the volume; empty: the cloud's default class
+	Trouble        string                           // what to check if the load balancer does not serve; empty: the logs of the cloud's controllers
+	// Ask sends requests to the load balancer until a backend answers, and returns where from. nil: an address is sufficient.
 	Ask func(ctx context.Context, address, answer string) (from string, err error)
 }
 
 // CloudSmokeResult is the outcome of the cloud's smoke test.
 type CloudSmokeResult struct {
 	Address      string        // of the load balancer
-	LoadBalancer time.Duration // from the start of the test until it had the address
-	Asked        string        // from where it was asked; empty: it was not
+	LoadBalancer time.Duration // from the start of the test until it had its address
+	Asked        string        // where the requests came from; empty: none were sent
 	Volume       time.Duration // from the start of the test until the claim was bound
 }
 
@@ -64,7 +64,7 @@ func (c *Client) CloudSmoke(ctx context.Context, o CloudSmokeOptions) (CloudSmok
 func (c *Client) cloudSmoke(ctx context.Context, o CloudSmokeOptions) (CloudSmokeResult, error) {
 	start := time.Now()
 	var r CloudSmokeResult
-	if err := c.freeNamespace(ctx, CloudSmokeNamespace, o); err != nil { // of a test that was cut off
+	if err := c.freeNamespace(ctx, CloudSmokeNamespace, o); err != nil { // of an interrupted test
 		return r, err
 	}
 	manifests, waitFor := cloudSmokeManifests(o)
@@ -172,9 +172,9 @@ func (c *Client) freeNamespace(ctx context.Context, name string, o CloudSmokeOpt
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	if err != nil && !apierrors.IsConflict(err) { // conflict: it is going already
+	if err != nil && !apierrors.IsConflict(err) { // conflict: it is already being deleted
 		return apiError(ctx, err, "delete namespace %s", name).At(c.server)
 	}
-	o.Status("deleting what the test made")
+	o.Status("deleting the test's objects")
 	return c.waitNamespaceGone(ctx, name)
 }

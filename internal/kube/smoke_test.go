@@ -7,7 +7,7 @@ import (
 	"github.com/naupegos/naupegos/internal/kube/manifest"
 )
 
-// TestCloudSmokeAsksForWhatThereIs, and for nothing else.
+// TestCloudSmokeAsksForWhatThereIs: the test requests only resources that the cloud has.
 func TestCloudSmokeAsksForWhatThereIs(t *testing.T) {
 	for _, c := range []struct {
 		o     CloudSmokeOptions

@@ -13,8 +13,8 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// CreateToken makes a bootstrap token with which `kubeadm join` takes one more machine into the cluster until it expires.
-// The token is a secret: "abcdef.0123456789abcdef".
+// CreateToken creates a bootstrap token with which `kubeadm join` adds machines to the cluster until it expires. The token is a secret:
+// "abcdef.0123456789abcdef".
 func (c *Client) CreateToken(ctx context.Context, ttl time.Duration, description string) (string, error) {
 	if ttl <= 0 {
 		return "", fail.New(fail.Invalid, "create a bootstrap token: it needs a lifetime")
@@ -48,11 +48,11 @@ func tokenPart(n int) string {
 	return string(b)
 }
 
-// WhoAmI returns the user as whom the API authenticates this client.
+// WhoAmI returns the user as which the API authenticates this client.
 func (c *Client) WhoAmI(ctx context.Context) (string, error) {
 	r, err := c.set.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	if err != nil {
-		return "", apiError(ctx, err, "ask the API who signs in").At(c.server)
+		return "", apiError(ctx, err, "ask the API for the user of the credentials").At(c.server)
 	}
 	return r.Status.UserInfo.Username, nil
 }
@@ -69,7 +69,7 @@ func (c *Client) ServiceAccountToken(ctx context.Context, namespace, name string
 	return r.Status.Token, nil
 }
 
-// TokenUser returns the user as whom the API authenticates the bearer of a token, or fail.Unauthorized if it rejects the token.
+// TokenUser returns the user as which the API authenticates the bearer of a token, or fail.Unauthorized if it rejects the token.
 func (c *Client) TokenUser(ctx context.Context, token string) (string, error) {
 	r, err := c.set.AuthenticationV1().TokenReviews().Create(ctx, &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
 	if err != nil {

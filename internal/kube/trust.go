@@ -20,8 +20,8 @@ import (
 // RunningPod is a pod that has not ended.
 type RunningPod struct {
 	UID, Namespace, Name, Node string
-	Started                    time.Time // the oldest of its containers; zero if none runs
-	Mounted                    bool      // it is given a token
+	Started                    time.Time // start of its oldest container; zero if none runs
+	Mounted                    bool      // it has a token
 }
 
 // Pods lists the pods that are bound to a node and have not ended.
@@ -113,7 +113,7 @@ func (c *Client) RenewToken(ctx context.Context, s StoredToken) error {
 // client certificates to accept. API servers add their own authorities to it and remove none.
 const authenticationConfig = "extension-apiserver-authentication"
 
-// Distrust removes certificates (PEM) from the authorities that API servers publish, and reports whether any was there.
+// Distrust removes certificates (PEM) from the authorities that API servers publish, and reports whether it removed any.
 func (c *Client) Distrust(ctx context.Context, certs []byte) (found bool, err error) {
 	maps := c.set.CoreV1().ConfigMaps(metav1.NamespaceSystem)
 	m, err := maps.Get(ctx, authenticationConfig, metav1.GetOptions{})

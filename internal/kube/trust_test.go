@@ -15,7 +15,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestStoredTokens tells which key has signed the tokens in Secrets, and has one made again.
+// TestStoredTokens: StoredTokens names the key that signed each token in Secrets, and RenewToken replaces one.
 func TestStoredTokens(t *testing.T) {
 	c := fakeClient()
 	header := base64.RawURLEncoding.EncodeToString([]byte(`{"kid":"by-this"}`))
@@ -37,7 +37,7 @@ func TestStoredTokens(t *testing.T) {
 	testkit.Must(t, c.RenewToken(t.Context(), StoredToken{"n", "gone", ""}))
 }
 
-// TestDistrust takes one authority out of what API servers tell others, and never the last.
+// TestDistrust removes one authority from those that API servers publish, and never the last.
 func TestDistrust(t *testing.T) {
 	c := fakeClient()
 	former, next := string(pkitest.NewAuthority(t).PEM()), string(pkitest.NewAuthority(t).PEM())
@@ -59,7 +59,7 @@ func TestDistrust(t *testing.T) {
 	}
 }
 
-// TestPods leaves out what has ended or runs nowhere, and says which are given tokens.
+// TestPods: Pods omits ended and unscheduled pods, and says which have tokens.
 func TestPods(t *testing.T) {
 	c := fakeClient()
 	pod := func(name, node string, phase corev1.PodPhase, given bool) {
@@ -86,7 +86,7 @@ func TestPods(t *testing.T) {
 	}
 }
 
-// TestDisown takes tokens and load balancers out, and has volumes stay; everything else of them is left alone.
+// TestDisown: Disown removes tokens and load balancers, makes volumes stay, and changes nothing else.
 func TestDisown(t *testing.T) {
 	c, ctx, immutable := fakeClient(), t.Context(), true
 	tracker := c.set.(*fake.Clientset).Tracker()

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestUnmarked: what Mark would change is named, and nothing else is.
+// TestUnmarked: Unmarked names exactly the changes that Mark would make.
 func TestUnmarked(t *testing.T) {
 	owned := map[string]string{OwnedLabels: "tier", OwnedTaints: "gpu:NoSchedule"}
 	marks := Marks{Labels: map[string]string{"tier": "web"}, Taints: []Taint{{Key: "gpu", Value: "a", Effect: "NoSchedule"}}}

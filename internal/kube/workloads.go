@@ -80,7 +80,7 @@ func (c *Client) waitPod(ctx context.Context, namespace, name string) error {
 	})
 }
 
-// podProgress is that of a Pod that is to end.
+// podProgress is the progress of a Pod that must end.
 func podProgress(p *corev1.Pod) progress {
 	switch p.Status.Phase {
 	case corev1.PodSucceeded:
@@ -104,7 +104,7 @@ func statefulSetProgress(w *appsv1.StatefulSet) progress {
 	if w.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType || s.CurrentRevision == s.UpdateRevision {
 		updated = max(updated, s.CurrentReplicas)
 	}
-	if r := w.Spec.UpdateStrategy.RollingUpdate; r != nil && r.Partition != nil && *r.Partition > 0 { // the others stay behind on purpose
+	if r := w.Spec.UpdateStrategy.RollingUpdate; r != nil && r.Partition != nil && *r.Partition > 0 { // the others intentionally stay behind
 		updated = want
 	}
 	return progress{selector: w.Spec.Selector, missing: lacking(w.Generation, s.ObservedGeneration, want, updated, s.ReadyReplicas, updated)}

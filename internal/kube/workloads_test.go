@@ -30,7 +30,7 @@ func TestWaitVanishedJob(t *testing.T) {
 	}
 }
 
-// TestWaitPod: a Pod of a hook must succeed. One that runs is waited for, and one that failed is an error for good.
+// TestWaitPod: a hook's Pod must succeed. WaitObject waits for a running one, and a failed one is a permanent error.
 func TestWaitPod(t *testing.T) {
 	for phase, want := range map[corev1.PodPhase]string{corev1.PodSucceeded: "", corev1.PodRunning: "it has not ended", corev1.PodFailed: "it failed"} {
 		set := fake.NewClientset(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "check", Namespace: "shop"}, Status: corev1.PodStatus{Phase: phase}})

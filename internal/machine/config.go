@@ -5,7 +5,7 @@ package machine
 
 import "io/fs"
 
-// Config is the whole wanted state of one machine, as the agent takes it on standard input (JSON).
+// Config is the complete wanted state of one machine, which the agent reads from standard input (JSON).
 type Config struct {
 	Machine     string            `json:"machine"`               // the machine's name, for messages
 	Users       []string          `json:"users,omitempty"`       // system accounts without a login, each with a group of its own name; created if absent, never removed
@@ -17,7 +17,7 @@ type Config struct {
 	Packages    []string          `json:"packages,omitempty"` // Debian packages that must be installed; prepared images have them
 	Modules     []string          `json:"modules,omitempty"`  // kernel modules that must be loaded or built in; one that the kernel lacks is a warning in the report
 	Sysctls     map[string]string `json:"sysctls,omitempty"`  // written to a sysctl.d file and applied; a value that is already right is not written
-	// KernelArguments are what GRUB gives the kernel beside its own, in this order. They take effect at the next boot.
+	// KernelArguments are the kernel arguments that GRUB adds to its own, in this order. They take effect at the next boot.
 	KernelArguments []string `json:"kernelArguments,omitempty"`
 	Units           []Unit   `json:"units,omitempty"`   // systemd units, started in this order
 	Release         string   `json:"release,omitempty"` // release that the machine runs; if it differs from the previous one, the apply is an upgrade
@@ -65,7 +65,7 @@ type File struct {
 	// RenewedAt is the path of a certificate that starts as this file and that the machine renews itself, as a kubelet does. The file is written, and
 	// the path made a link to it, only if the path holds no certificate that is valid by the machine's clock and signed by Authority.
 	RenewedAt string `json:"renewedAt,omitempty"`
-	Authority []byte `json:"authority,omitempty"` // certificate (PEM) of the authority that signs what lies at RenewedAt; empty: any authority
+	Authority []byte `json:"authority,omitempty"` // certificate (PEM) of the authority that signs the certificate at RenewedAt; empty: any authority
 }
 
 // Binary is an executable from the bundle. Path becomes a symlink into the machine's blob store.
@@ -90,25 +90,25 @@ type Unit struct {
 	DropIns []DropIn `json:"dropIns,omitempty"`
 	Enabled bool     `json:"enabled"`
 	Active  bool     `json:"active"` // started if not active; false: stopped if active
-	// OnDemand means that something else, such as a timer, starts and stops the unit: the agent does neither, whatever Active says.
+	// OnDemand means that another unit, such as a timer, starts and stops the unit: the agent does neither, whatever Active says.
 	OnDemand bool     `json:"onDemand,omitempty"`
 	Watches  []string `json:"watches,omitempty"` // paths (files, binaries) whose change makes the unit restart; its own file and drop-ins always do
 	Reload   bool     `json:"reload,omitempty"`  // reload instead of restart if only watched files changed
 	// Table is the table of nftables that the unit loads, as "inet NAME". If it has no rules although the unit is active, the unit loads it again.
 	Table   string `json:"table,omitempty"`
 	Private bool   `json:"private,omitempty"` // only root can read its file and drop-ins
-	// Starts lists the programs that the unit starts from files, as kubelet starts static pods. While the unit runs, these files are put in place
-	// only once all images are there, and the unit restarts only once it has started the changed programs again.
+	// Starts lists the programs that the unit starts from files, as kubelet starts static pods. While the unit runs, the agent places these files
+	// only once all images are there, and restarts the unit only once the unit has restarted the changed programs.
 	Starts []Start `json:"starts,omitempty"`
 	// Forgets is the path of a program, usually the unit's own, that loses track of started programs when it is replaced by another version. If it
-	// changes, all of Starts is stopped before the unit restarts, and started afterwards. Empty: none.
+	// changes, the agent stops all of Starts before the unit restarts, and starts them afterwards. Empty: none.
 	Forgets string `json:"forgets,omitempty"`
 }
 
 // Start is a program that a unit starts from a file; the program is named like the file without its extension.
 type Start struct {
 	File  string `json:"file"`
-	Needs string `json:"needs,omitempty"` // file of another program that this one can't work without: this one is stopped while the other is changed
+	Needs string `json:"needs,omitempty"` // file of another program on which this one depends: this one is stopped while the other changes
 	Port  int    `json:"port,omitempty"`  // port on which it listens once programs that need it can use it; 0: it is ready as soon as it runs
 }
 
@@ -125,9 +125,9 @@ type Report struct {
 	Missing []string `json:"missing,omitempty"` // digests of blobs that the machine lacks; nothing is changed while any is missing
 	// DiskFree is the number of bytes that root can still write below /var/lib. It is set if blobs are missing; 0 if unknown.
 	DiskFree int64 `json:"diskFree,omitempty"`
-	// Warnings reports deviations that are no errors, such as a kernel module that this kernel does not have.
+	// Warnings reports deviations that are not errors, such as a module that this kernel does not have.
 	Warnings []string `json:"warnings,omitempty"`
-	Reboot   []string `json:"reboot,omitempty"` // parts of the configuration that take effect when the machine reboots
+	Reboot   []string `json:"reboot,omitempty"` // parts of the configuration that take effect at the next reboot
 	// Behind reports, after a dry run without changes, the programs that a unit starts by files (Unit.Starts) and that still run as before their files
 	// were written: an earlier run was interrupted before they restarted.
 	Behind []string `json:"behind,omitempty"`

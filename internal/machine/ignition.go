@@ -12,7 +12,7 @@ import (
 // Ignition renders the same user-data as CloudInit for images with Ignition (Fedora CoreOS, Flatcar), as a configuration of spec 3.4. It has no place
 // for a fully qualified name.
 //
-// Such images update and reboot themselves. This is switched off, because a cluster's machines are taken away one at a time, after their pods.
+// Such images update and reboot themselves. Ignition switches this off, because a cluster's machines must reboot one at a time, after a drain.
 func Ignition(o UserData) ([]byte, error) {
 	if err := o.validate(); err != nil {
 		return nil, err

@@ -10,7 +10,7 @@ const (
 	StateDir       = "/var/lib/naupegos"             // everything of ours that persists on a machine
 	BlobDir        = StateDir + "/blobs/sha256"      // content-addressed blobs, one file per digest (hex), mode 0755, root
 	AgentDir       = "/usr/local/lib/naupegos/agent" // agent binaries: AgentDir/<sha256 hex>/naupegos-agent
-	StateKey       = StateDir + "/agent/state.json"  // what the agent installed last: digest and the paths it manages, mode 0600
+	StateKey       = StateDir + "/agent/state.json"  // what the agent last installed: digest and managed paths, mode 0600
 	UnitDir        = "/etc/systemd/system"           // where unit files and drop-ins go
 	ContainerdRoot = "/var/lib/containerd"           // containerd's root; prepared images fill it before the first boot
 )
@@ -29,7 +29,7 @@ type Facts struct {
 	AppArmor      bool         `json:"appArmor"`             // enabled in the kernel
 	SysResource   bool         `json:"sysResource"`          // CAP_SYS_RESOURCE is in the bounding set: negative oom_score_adj works
 	Interface     string       `json:"interface"`            // with the default route
-	Address       string       `json:"address"`              // first IPv4 address of Interface
+	Address       string       `json:"address"`              // primary IPv4 address of Interface
 	Container     bool         `json:"container"`            // shares its kernel with others: it must not change global kernel settings
 	ResolvConf    string       `json:"resolvConf"`           // the real one if systemd-resolved puts a stub in front of it; empty: /etc/resolv.conf
 	NoResolver    bool         `json:"noResolver,omitempty"` // the only known name server is the machine itself, at a loopback address, which pods can't use
@@ -37,7 +37,7 @@ type Facts struct {
 	GRUB          bool         `json:"grub,omitempty"` // it boots by a configuration that update-grub writes
 	MachineID     string       `json:"machineID"`
 	BootID        string       `json:"bootID"`
-	Links         []Attachment `json:"links,omitempty"` // its addresses except loopback's, and link-local ones
+	Links         []Attachment `json:"links,omitempty"` // its addresses except loopback and link-local ones
 	Clock         time.Time    `json:"clock,omitzero"`  // time of the answer, by its own clock
 	Fresh         bool         `json:"fresh"`           // nothing has been configured on it yet; the fields below are set only then
 	// Listeners are the TCP ports that are in use, none of them by Naupegos.
@@ -48,9 +48,9 @@ type Facts struct {
 	Services  []string   `json:"services,omitempty"`  // running services that run containers or a cluster
 	Balancers []string   `json:"balancers,omitempty"` // running services that a gateway would take over: haproxy.service, keepalived.service
 	SELinux   bool       `json:"seLinux,omitempty"`   // SELinux is enforcing
-	// Leftovers are paths that a former cluster left and that programs of the new one would take for their own.
+	// Leftovers are paths of a former cluster that programs of the new one would mistake for their own.
 	Leftovers []string `json:"leftovers,omitempty"`
-	// ForwardDrops names what drops forwarded packets unless one of its rules accepts them, or is empty: "iptables", "/etc/iptables/rules.v4".
+	// ForwardDrops names the rules that drop forwarded packets by default, or is empty: "iptables", "/etc/iptables/rules.v4".
 	ForwardDrops string `json:"forwardDrops,omitempty"`
 }
 
@@ -60,7 +60,7 @@ type Attachment struct {
 	Prefix    string `json:"prefix"` // the address with the length of its network's prefix
 }
 
-// AttachmentOf returns where an address is; false if the machine does not have it.
+// AttachmentOf returns the interface of an address, or false if the machine does not have the address.
 func (f Facts) AttachmentOf(address string) (Attachment, bool) {
 	want, err := netip.ParseAddr(address)
 	if err != nil {
@@ -76,7 +76,7 @@ func (f Facts) AttachmentOf(address string) (Attachment, bool) {
 
 // Volume is a file system.
 type Volume struct {
-	Directory string `json:"directory"` // the first of ours on it
+	Directory string `json:"directory"` // the first of our addresses on it
 	Free      int64  `json:"free"`      // bytes that root can still write
 }
 

@@ -6,7 +6,7 @@ type Updates struct {
 	// Unfinished reports that an installation was interrupted. Only after it is finished is it known which packages could be newer.
 	Unfinished bool     `json:"unfinished,omitempty"`
 	Held       []string `json:"held,omitempty"`   // packages that could be newer but are kept as they are
-	Reboot     []string `json:"reboot,omitempty"` // why it must be rebooted; empty if it need not be
+	Reboot     []string `json:"reboot,omitempty"` // why it must reboot; empty if it need not
 	Life                // of the machine
 }
 

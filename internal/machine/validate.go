@@ -87,7 +87,7 @@ func (c Config) Validate() error {
 	return v.err(c.Machine)
 }
 
-// validator collects faults. paths records what claims each path.
+// validator collects faults. paths records the owner of each path.
 type validator struct {
 	faults   []error
 	paths    map[string]string

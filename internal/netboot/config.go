@@ -21,7 +21,7 @@ const (
 	On    Mode = "on"    // also assigns addresses
 )
 
-// Config describes what is served, and on which interface.
+// Config describes the services, and their interface.
 type Config struct {
 	Interface string
 	Address   netip.Addr // of this server; invalid: the first IPv4 address of the interface

@@ -34,7 +34,7 @@ func holds(t *testing.T, told string, lines ...string) {
 	t.Helper()
 	for _, want := range lines {
 		if !slices.Contains(strings.Split(told, "\n"), want) {
-			t.Errorf("the client was not told %s:\n%s", want, told)
+			t.Errorf("the client did not get %s:\n%s", want, told)
 		}
 	}
 }

@@ -40,7 +40,7 @@ func OpenSite(dir string, cfg Config) (*Site, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	if err := os.MkdirAll(filepath.Join(dir, "assets"), 0o755); err != nil {
-		return nil, fail.Wrap(fail.Refused, err, "make the directory of what machines boot").At(dir)
+		return nil, fail.Wrap(fail.Refused, err, "make the boot directory").At(dir)
 	}
 	s := &Site{Registry: boot.NewCatalog()}
 	var err error

@@ -26,7 +26,7 @@ func certificates(t *testing.T, data []byte) (certs []*x509.Certificate) {
 	}
 }
 
-// verifies reports whether a client that trusts roots believes a server that shows these certificates.
+// verifies reports whether a client that trusts roots accepts a server with these certificates.
 func verifies(shown []*x509.Certificate, now time.Time, roots ...*x509.Certificate) bool {
 	o := x509.VerifyOptions{Roots: x509.NewCertPool(), Intermediates: x509.NewCertPool(), CurrentTime: now, DNSName: "kubernetes"}
 	for _, r := range roots {
@@ -70,7 +70,7 @@ func TestAuthorityTurns(t *testing.T) {
 	}
 	use(2, 1)
 	if got := trusted(); len(got) != 2 || !got[0].Equal(both[1]) || !got[1].Equal(both[0]) {
-		t.Error("who signs is not the first that is trusted")
+		t.Error("the signing authority is not the first trusted one")
 	}
 	fresh := leaf()
 	if fresh[0].Equal(old[0]) || len(fresh) != 2 {
@@ -80,7 +80,7 @@ func TestAuthorityTurns(t *testing.T) {
 		t.Error("the former one signs")
 	}
 	if !verifies(fresh, now, both[1]) || !verifies(fresh, now, both[0]) || !verifies(old, now, both...) || verifies(fresh[:1], now, both[0]) {
-		t.Error("a server is not believed by those who should, or is by those who should not")
+		t.Error("the wrong clients trust a server")
 	}
 	use(2, 0)
 	testkit.Must(t, k.Forget(t.Context(), pki.KubernetesCA, 1))
@@ -105,7 +105,7 @@ func TestAuthorityTurns(t *testing.T) {
 	}
 }
 
-// TestKeysTurn takes the other keys through the phases.
+// TestKeysTurn takes the other keys through the phases of a rotation.
 func TestKeysTurn(t *testing.T) {
 	k := pki.Open(&pkitest.MemorySecrets{}, pki.Options{})
 	id := func() string { return testkit.Value(k.ServiceAccountKeyID(t.Context()))(t) }

@@ -16,15 +16,15 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Issuer signs for authorities with external keys: the keys never come here.
+// Issuer signs for authorities with external keys, which never come here.
 type Issuer interface {
-	// Authority returns the certificate (PEM) of an authority, by its name.
+	// Authority returns the certificate (PEM) of an authority by name.
 	Authority(ctx context.Context, name string) ([]byte, error)
 	// Next returns the certificate (PEM) of the authority that will succeed the one in use, and makes that authority if there is none yet.
 	Next(ctx context.Context, name string) ([]byte, error)
 	// Cross returns a certificate (PEM) with the subject and the key of the authority of (PEM), signed by the authority by (PEM).
 	Cross(ctx context.Context, name string, of, by []byte, validity time.Duration) ([]byte, error)
-	// Retire stops the authority goes (PEM) from signing, and makes stays (PEM) the one in use. It is no error to repeat it.
+	// Retire stops the authority goes (PEM) from signing, and makes stays (PEM) the one in use. It may be repeated.
 	Retire(ctx context.Context, name string, goes, stays []byte) error
 	// Sign returns a certificate (PEM) for request (PEM) according to s, signed by the authority with the certificate authority (PEM). It may
 	// be valid for a shorter time than requested. The caller must check the certificate's content.

@@ -61,7 +61,7 @@ func TestIssuerKeepsItsKeys(t *testing.T) {
 	}
 }
 
-// TestShorterLife has an issuer sign for a month only: that is renewed after two thirds of it, and not all the time.
+// TestShorterLife: an issuer signs for a month only. Leaf renews such a certificate after two thirds of it, and not on every call.
 func TestShorterLife(t *testing.T) {
 	i := &pkitest.Issuer{Longest: 30 * 24 * time.Hour}
 	k, c := elsewhere(&pkitest.MemorySecrets{}, i)

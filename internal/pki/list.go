@@ -23,7 +23,7 @@ type CertInfo struct {
 	Usages      []string  `json:"usages,omitempty"`    // "server", "client"
 	NotBefore   time.Time `json:"notBefore"`
 	NotAfter    time.Time `json:"notAfter"`
-	RenewAt     time.Time `json:"renewAt"`     // from then on an apply reissues it; zero for authorities
+	RenewAt     time.Time `json:"renewAt"`     // when an apply reissues it; zero for authorities
 	Fingerprint string    `json:"fingerprint"` // SHA-256 of the certificate, hex
 }
 

@@ -22,7 +22,7 @@ type Options struct {
 
 const (
 	year = 365 * 24 * time.Hour
-	// backdate starts certificates' validity in the past, for machines whose clock is a little behind.
+	// backdate makes the validity of certificates begin in the past, for machines whose clock is a little behind.
 	backdate = 5 * time.Minute
 )
 

@@ -22,7 +22,7 @@ import (
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// clock is a time that tests move.
+// clock is a clock that tests set.
 type clock struct{ now time.Time }
 
 func (c *clock) Now() time.Time { return c.now }
@@ -275,7 +275,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestIssue: a certificate for a while is valid for as long as was asked, no longer than its authority, and is forgotten.
+// TestIssue: a certificate for a limited time is valid as long as requested, but no longer than its authority, and is not stored.
 func TestIssue(t *testing.T) {
 	s := &pkitest.MemorySecrets{}
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)

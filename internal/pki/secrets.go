@@ -10,7 +10,7 @@ type Secrets interface {
 	Put(ctx context.Context, name string, value []byte) error
 	// PutIfAbsent sets the value of name unless it has one, and returns the value that name then has.
 	PutIfAbsent(ctx context.Context, name string, value []byte) ([]byte, error)
-	// Delete deletes the value of name. It is no error if there is none.
+	// Delete deletes the value of name. A missing value is not an error.
 	Delete(ctx context.Context, name string) error
 	// Names returns the names with a value, in no particular order.
 	Names(ctx context.Context) ([]string, error)

@@ -34,7 +34,7 @@ func TestIssuerTurns(t *testing.T) {
 		t.Errorf("an authority that was not prepared is trusted: %v", err)
 	}
 	use(1, 0)
-	for range 2 { // the second time it is there
+	for range 2 { // the second time it exists
 		testkit.Must(t, k.Prepare(t.Context(), pki.KubernetesCA, 1))
 	}
 	use(1, 2)
@@ -51,12 +51,12 @@ func TestIssuerTurns(t *testing.T) {
 		t.Fatalf("the next authority has not signed: %d in the chain", len(fresh))
 	}
 	if !verifies(fresh, c.now, both[1]) || !verifies(fresh, c.now, both[0]) || verifies(fresh[:1], c.now, both[0]) {
-		t.Error("a server is not believed by those who should, or is by those who should not")
+		t.Error("the wrong clients trust a server")
 	}
 	use(2, 0)
 	testkit.Must(t, k.Retire(t.Context(), pki.KubernetesCA, 1, 2))
 	testkit.Must(t, k.Forget(t.Context(), pki.KubernetesCA, 1))
-	testkit.Must(t, k.Retire(t.Context(), pki.KubernetesCA, 1, 2)) // by a run after one that was cut short
+	testkit.Must(t, k.Retire(t.Context(), pki.KubernetesCA, 1, 2)) // by a run after an interrupted one
 	if got := trusted(); len(got) != 1 || verifies(old, c.now, got...) {
 		t.Error("the former authority is trusted")
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// rsaKey is one for all authorities here: making one takes its time.
+// rsaKey is the key of all authorities in this test, because generating one is slow.
 var rsaKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, 2048) })
 
 // rsaAuthority makes an authority as kubeadm does by default.
@@ -54,7 +54,7 @@ func TestTakenGoesOn(t *testing.T) {
 		by, _ := pem.Decode(want.CertPEM)
 		testkit.Must(t, testkit.Value(x509.ParseCertificate(block.Bytes))(t).CheckSignatureFrom(testkit.Value(x509.ParseCertificate(by.Bytes))(t)))
 	}
-	k.Use(map[string]pki.Generations{pki.KubernetesCA: {Signs: 2, Also: 1}}) // the next ones are of another kind of key
+	k.Use(map[string]pki.Generations{pki.KubernetesCA: {Signs: 2, Also: 1}}) // the next ones have keys of another type
 	chain, _ := pem.Decode(testkit.Value(k.CrossChain(t.Context(), pki.KubernetesCA))(t))
 	former, _ := pem.Decode(taken.Authorities[pki.KubernetesCA].CertPEM)
 	testkit.Must(t, testkit.Value(x509.ParseCertificate(chain.Bytes))(t).CheckSignatureFrom(testkit.Value(x509.ParseCertificate(former.Bytes))(t)))
@@ -67,7 +67,7 @@ func TestTakenGoesOn(t *testing.T) {
 	}
 }
 
-// TestTakenRefuses input that is no authority, or has another's key. No error contains a key.
+// TestTakenRefuses: Secrets refuses input that is not an authority, or has another's key. No error contains a key.
 func TestTakenRefuses(t *testing.T) {
 	whole := func() pki.Taken {
 		one := rsaAuthority(t, "x")

@@ -56,7 +56,7 @@ func TestWaitsUntilTimeout(t *testing.T) {
 func TestNotesReachWhoWatches(t *testing.T) {
 	o := &seen{}
 	_, err := Execute(t.Context(), one(Create, 0, func(_ context.Context, p Progress) error {
-		p.(Noter).Note("%s is odd", "this") //nolint:forcetypeassert // the test's point
+		p.(Noter).Note("%s is odd", "this") //nolint:forcetypeassert // the purpose of the test
 		return nil
 	}), Options{Observer: o})
 	if err != nil || !slices.Equal(o.notes, []string{"this is odd"}) {

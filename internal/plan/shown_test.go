@@ -36,8 +36,8 @@ func TestShownCovers(t *testing.T) {
 	}
 }
 
-// TestShownCoversWhatComesAndGoes: if a plan creates a subject and removes it again, the removal is announced like a change; a removal without
-// creation, or before it, is not.
+// TestShownCoversWhatComesAndGoes: if a plan creates a subject and removes it again, the removal is announced like a change; a removal without, or
+// before, a creation is not.
 func TestShownCoversWhatComesAndGoes(t *testing.T) {
 	var s Shown
 	s.Add(&Plan{Steps: []*Step{{ID: "upgrade", Announces: Rolling}}})

@@ -66,7 +66,7 @@ func assignedTo(c metal.Claim) metal.Event {
 	return metal.Event{What: "assigned", Detail: fmt.Sprintf("to %s, %s %d", c.Cluster, c.Pool, c.Seat)}
 }
 
-// Unassign removes a machine from its pool, and removes all its roles. It is no error if the machine has neither.
+// Unassign removes a machine from its pool, and removes all its roles. A machine without either is not an error.
 func (r *Registry) Unassign(ctx context.Context, uuid string) error {
 	return r.SetRoles(ctx, uuid, nil)
 }

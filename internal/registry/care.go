@@ -65,8 +65,8 @@ func (r *Registry) Maintain(ctx context.Context, uuid, why string) (*Machine, er
 	})
 }
 
-// Reinstall allows a machine to be installed again, after success or failures. wipe names disks that may be overwritten despite foreign content, in
-// addition to those of an order that was not carried out.
+// Reinstall allows reinstalling a machine, after success or failures. wipe names disks that may be overwritten despite foreign content, in addition
+// to those of an order that was not carried out.
 func (r *Registry) Reinstall(ctx context.Context, uuid string, wipe []string, by string) (*Machine, error) {
 	return r.change(ctx, uuid, metal.How{}, func(d *metal.Draft, rec *Record) error {
 		if !rec.Installed.IsZero() && rec.Failures < r.o.InstallRetries { // a failed machine may always be reinstalled
@@ -92,7 +92,7 @@ func (r *Registry) Reinstall(ctx context.Context, uuid string, wipe []string, by
 	})
 }
 
-// Keep takes back that a machine is to be reinstalled, as long as its installation has not begun.
+// Keep cancels a machine's reinstallation if it has not begun.
 func Keep(ctx context.Context, r *Registry, uuid, by string) (*Machine, error) {
 	return r.change(ctx, uuid, metal.How{}, func(d *metal.Draft, rec *Record) error {
 		switch {

@@ -8,7 +8,7 @@ import (
 	"github.com/naupegos/naupegos/internal/store/metal"
 )
 
-// Strategy says how a machine takes an update.
+// Strategy is the way in which a machine takes an update.
 type Strategy struct {
 	Kind     string `json:"strategy,omitempty"` // one of Strategies; empty: none was chosen
 	Disabled bool   `json:"disabled,omitempty"` // the chosen one is not in effect now

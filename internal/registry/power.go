@@ -37,7 +37,7 @@ type Secrets interface {
 	Get(ctx context.Context, name string) ([]byte, error)
 	// Put stores a secret, and replaces an older value.
 	Put(ctx context.Context, name string, value []byte) error
-	// Delete deletes a secret. A missing secret is no error.
+	// Delete deletes a secret. A missing secret is not an error.
 	Delete(ctx context.Context, name string) error
 }
 

@@ -156,7 +156,7 @@ func TestImpostors(t *testing.T) {
 	r, ctx := newRegistry(t, registry.Options{Issuer: issuer{}, Rules: []registry.Rule{{"manufacturer": "Q*"}}}), t.Context()
 	s := newSimulated(t, 1, true)
 	if d := testkit.Value(s.send(t, r))(t); d.Approval != registry.Approved || d.Certificate == "" {
-		t.Fatalf("a rule approves what is new: %+v", d)
+		t.Fatalf("a rule approves a new machine: %+v", d)
 	}
 	raw, sig := s.body(t)
 	testkit.Value(r.Discover(ctx, raw, sig))(t)

@@ -51,7 +51,7 @@ func TestScheduleALife(t *testing.T) {
 	all := []registry.Machine{machineOf(1, "a"), machineOf(2, "a")}
 	d := testkit.Value(registry.Schedule(w, all))(t)
 	if len(d.Given) != 0 || len(d.Waiting) != 1 {
-		t.Fatalf("two machines are given away before three are there: %+v", d)
+		t.Fatalf("two machines are assigned before three exist: %+v", d)
 	}
 	for n, rack := range []string{"a", "b", "b", "c"} {
 		all = append(all, machineOf(3+n, rack))

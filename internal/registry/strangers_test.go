@@ -71,7 +71,7 @@ func TestTwoKeysForOneMachine(t *testing.T) {
 					happened += e.What + ": " + e.Detail + "\n"
 				}
 				if !strings.Contains(happened, "conflict") || !strings.Contains(happened, fingerprint(both[1])) {
-					t.Errorf("no event tells of the conflict: %s", happened)
+					t.Errorf("no event reports the conflict: %s", happened)
 				}
 				_, err := r.Approve(ctx, m.UUID, "", "ann")
 				testkit.Fails(t, err, fail.Invalid, fingerprint(mine), fingerprint(other), "--key")

@@ -22,7 +22,7 @@ type Anew struct {
 	Prefixes   []string          // of etcd's keys outside Kubernetes' to delete: messages between the former cluster's machines
 }
 
-// told lists objects that name trusted authorities or the API's address. The programs that create them do so again if they are missing.
+// told lists objects that name trusted authorities or the API's address. The programs that create them recreate missing ones.
 var told = map[string][]string{
 	"configmaps": {
 		"kube-system/extension-apiserver-authentication", // API servers add their authority to its content, and would keep the former one
@@ -50,8 +50,8 @@ func former(o kube.Counted) bool {
 	case o.Resource == "secrets" && kind == bootstrapTokens:
 		return true
 	}
-	// An addon's workloads and their configuration go, because apply creates them from the document. The rest of the addon (kinds, classes, rights)
-	// stays, and so does its inventory.
+	// Remove an addon's workloads and their configuration, because apply creates them from the document. Keep the rest of the addon (kinds, classes,
+	// permissions), and its inventory.
 	return o.Object.GetLabels()[objects.AddonLabel] != "" && !strings.HasPrefix(o.Object.GetName(), objects.InventoryPrefix) &&
 		slices.Contains([]string{"configmaps", "secrets", "daemonsets.apps", "deployments.apps"}, o.Resource)
 }

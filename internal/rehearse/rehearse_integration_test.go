@@ -281,7 +281,8 @@ func startsAnew(t *testing.T, set Set) {
 	testkit.Fails(t, err, fail.Refused, "can't be decrypted")
 }
 
-// callers are objects by which a cluster's tenant has an API server connect to HOST:PORT: an aggregated API, and a webhook that converts custom resources.
+// callers are objects with which a cluster's tenant makes an API server connect to HOST:PORT: an aggregated API, and a webhook that converts custom
+// resources.
 const callers = `apiVersion: v1
 kind: Service
 metadata: {name: lure, namespace: default}

@@ -38,7 +38,7 @@ func (b *agentBinary) load() error {
 			b.err = err
 			return
 		}
-		defer func() { _ = file.Close() }() // only read from
+		defer func() { _ = file.Close() }() // opened read-only
 		sum := sha256.New()
 		if _, err := io.Copy(sum, file); err != nil {
 			b.err = b.unreadable(err)
@@ -61,7 +61,7 @@ func (b *agentBinary) unreadable(err error) error {
 	return fail.Wrap(fail.NotFound, err, "read naupegos-agent").At(b.path).Do("build it with `make build`; it lies beside naupegos")
 }
 
-// AgentPath is where the agent of this Dialer lies on every machine: it is named by its own digest.
+// AgentPath returns the path of this Dialer's agent on every machine. The path contains the agent's digest.
 func (d *Dialer) AgentPath() (string, error) {
 	if err := d.agent.load(); err != nil {
 		return "", err
@@ -69,14 +69,14 @@ func (d *Dialer) AgentPath() (string, error) {
 	return path.Join(machine.AgentDir, d.agent.hex, "naupegos-agent"), nil
 }
 
-// maxAgentOutput bounds what the agent of a machine may say. A snapshot of all logs is far below.
+// maxAgentOutput bounds the output of a machine's agent. A snapshot of all logs is far smaller.
 const maxAgentOutput = 256 << 20
 
 // maxAgentErrors bounds the end of an agent's standard error that is kept.
 const maxAgentErrors = 16 << 10
 
-// Agent runs a verb of the agent on h and returns its standard output. The agent is uploaded where it is missing. stdin is
-// called again for each attempt; nil means none. The agent's errors keep their kind and hint.
+// Agent runs a verb of the agent on h and returns its standard output. It uploads a missing agent. It calls stdin again for each attempt; nil means
+// no input. The agent's errors keep their kind and hint.
 func (d *Dialer) Agent(ctx context.Context, h Host, stdin func() io.Reader, args ...string) ([]byte, error) {
 	return d.call(ctx, h, func(out *limitedBuffer) (io.Reader, io.Writer, func()) {
 		if stdin == nil {
@@ -86,8 +86,8 @@ func (d *Dialer) Agent(ctx context.Context, h Host, stdin func() io.Reader, args
 	}, args...)
 }
 
-// call runs a verb of the agent for Agent and Apply. talk, called for each attempt, returns what the agent reads, the writer of its output, which passes all
-// of it on to out, and a function that ends the attempt.
+// call runs a verb of the agent for Agent and Apply. talk, called for each attempt, returns what the agent reads, the writer of its output, which
+// forwards everything to out, and a function that ends the attempt.
 func (d *Dialer) call(ctx context.Context, h Host, talk func(out *limitedBuffer) (io.Reader, io.Writer, func()), args ...string) ([]byte, error) {
 	bin, err := d.AgentPath()
 	if err != nil {
@@ -169,13 +169,13 @@ func kindNamed(name string) fail.Kind {
 	return fail.Internal
 }
 
-// upload puts the agent in place: written beside, checked by running it, then renamed.
+// upload installs the agent: it writes the agent beside its path, checks it by running it, and renames it.
 func (d *Dialer) upload(ctx context.Context, h Host, bin string) error {
 	file, err := d.agent.open()
 	if err != nil {
 		return err
 	}
-	defer func() { _ = file.Close() }() // only read from
+	defer func() { _ = file.Close() }() // opened read-only
 	dir := path.Dir(bin)
 	tmp := path.Join(dir, ".upload-"+rand.Text())
 	steps := []struct {
@@ -199,7 +199,7 @@ func (d *Dialer) upload(ctx context.Context, h Host, bin string) error {
 		_, err = d.Run(ctx, h, nil, "mv", "-f", "-T", tmp, bin)
 	}
 	if err != nil {
-		_, _ = d.Run(ctx, h, nil, "rm", "-f", tmp) // only about space
+		_, _ = d.Run(ctx, h, nil, "rm", "-f", tmp) // only wastes space
 		return uploadError(h, err)
 	}
 	return nil
@@ -225,7 +225,7 @@ func (d *Dialer) Life(ctx context.Context, h Host) (machine.Life, error) {
 	return l, err
 }
 
-// Updates asks which packages of h could be newer, but for those in hold, and whether it has to be rebooted.
+// Updates returns the packages of h with newer versions, except those in hold, and whether h must reboot.
 func (d *Dialer) Updates(ctx context.Context, h Host, hold []string) (u machine.Updates, err error) {
 	args := []string{"updates"}
 	for _, name := range hold {
@@ -238,7 +238,7 @@ func (d *Dialer) Updates(ctx context.Context, h Host, hold []string) (u machine.
 	return u, err
 }
 
-// RebootReasons asks why h has to be rebooted.
+// RebootReasons returns why h must reboot.
 func (d *Dialer) RebootReasons(ctx context.Context, h Host) (u machine.Updates, err error) {
 	out, err := d.Agent(ctx, h, nil, "updates", "--reboot-only")
 	if err == nil {
@@ -247,7 +247,7 @@ func (d *Dialer) RebootReasons(ctx context.Context, h Host) (u machine.Updates, 
 	return u, err
 }
 
-// Update brings packages of h to the versions that want names.
+// Update installs the versions that want names.
 func (d *Dialer) Update(ctx context.Context, h Host, want machine.Updates) (u machine.Updates, err error) {
 	data, err := json.Marshal(want)
 	if err != nil {
@@ -260,11 +260,11 @@ func (d *Dialer) Update(ctx context.Context, h Host, want machine.Updates) (u ma
 	return u, err
 }
 
-// pauseLimit bounds how long a pause keeps the caller, whatever becomes of the machines; agents end it sooner.
+// pauseLimit bounds how long a pause lasts, whatever happens to the machines; agents end it sooner.
 const pauseLimit = 3 * time.Second
 
-// Pause stops a program as it is on all of some hosts at once, and returns when it is stopped: resume lets it go on, as does the end of ctx, of
-// the connection, or of two seconds. A program that can't be stopped continues, without an error.
+// Pause stops a running program on all given hosts at once, and returns when it is stopped. It continues when resume is called, when ctx or the
+// connection ends, or after two seconds. A program that can't be stopped continues, without an error.
 func (d *Dialer) Pause(ctx context.Context, hosts []Host, program string) (resume func()) {
 	bin, err := d.AgentPath()
 	if err != nil {
@@ -299,7 +299,7 @@ func (d *Dialer) Pause(ctx context.Context, hosts []Host, program string) (resum
 	}
 }
 
-// tells is called whenever something is written.
+// tells calls a function on every write.
 type tells func()
 
 func (t tells) Write(p []byte) (int, error) {
@@ -307,7 +307,7 @@ func (t tells) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Credentials asks a machine what its pods are given.
+// Credentials returns the credentials of a machine's pods.
 func (d *Dialer) Credentials(ctx context.Context, h Host) (list []machine.Credential, err error) {
 	out, err := d.Agent(ctx, h, nil, "credentials")
 	if err == nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// agentScript stands for naupegos-agent: it keeps its state beside itself.
+// agentScript is a fake naupegos-agent: it keeps its state beside itself.
 var agentScript = strings.ReplaceAll(`#!/bin/sh
 dir=${0%/*}
 case "$1 $2" in
@@ -48,8 +48,8 @@ type agentHost struct {
 	*testServer
 	d    *Dialer
 	h    Host
-	dir  string // where the agent lies
-	dirs string // where agents lie
+	dir  string // path of the agent
+	dirs string // directory of agents
 }
 
 func newAgentHost(t *testing.T) *agentHost {
@@ -71,7 +71,7 @@ func always(c machine.Config) func(machine.Facts) (machine.Config, error) {
 	return func(machine.Facts) (machine.Config, error) { return c, nil }
 }
 
-// TestApplyRendersForFacts: one call of the agent carries the machine's facts, the configuration for them, and the report. A machine for which there is no
+// TestApplyRendersForFacts: one call of the agent carries the machine's facts, the configuration for them, and the report. A machine without a
 // configuration gets none.
 func TestApplyRendersForFacts(t *testing.T) {
 	a := newAgentHost(t)
@@ -123,7 +123,7 @@ func TestAgentIsUploadedOnce(t *testing.T) {
 	_, err = a.d.Facts(t.Context(), a.h)
 	testkit.Must(t, err)
 	if n := a.Execs.Load() - before; n != 1 {
-		t.Errorf("%d commands where the agent is there already", n)
+		t.Errorf("%d commands although the agent is installed", n)
 	}
 	entries, err := os.ReadDir(a.dir)
 	testkit.Must(t, err)
@@ -173,7 +173,7 @@ func TestApplyUploadsBlobs(t *testing.T) {
 	_, err = a.d.Apply(t.Context(), a.h, always(cfg), o)
 	testkit.Must(t, err)
 	if n := a.Execs.Load() - before; n != 1 {
-		t.Errorf("%d commands where all is there already", n)
+		t.Errorf("%d commands although nothing is missing", n)
 	}
 }
 
@@ -247,7 +247,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestAgentThatNeverEnds: what answers in the agent's place can't fill this machine's memory.
+// TestAgentThatNeverEnds: an impostor of the agent can't fill this machine's memory.
 func TestAgentThatNeverEnds(t *testing.T) {
 	a := newAgentHost(t)
 	a.d.most = 4 << 20
@@ -257,7 +257,7 @@ func TestAgentThatNeverEnds(t *testing.T) {
 	}
 }
 
-// TestPause stops a program on two machines, of which one does not know the verb: the other has it stopped until it is to go on.
+// TestPause stops a program on two machines, one of which does not know the verb. On the other the program stays stopped until resume.
 func TestPause(t *testing.T) {
 	a, other := newAgentHost(t), newAgentHost(t)
 	_, err := a.d.Facts(t.Context(), a.h)
@@ -274,11 +274,11 @@ func TestPause(t *testing.T) {
 	a.d.Pause(t.Context(), nil, "server")()
 }
 
-// TestMachinesGetTheirBlobsAlone: root on a machine, who answers in place of the agent, gets no file of this host, and none twice.
+// TestMachinesGetTheirBlobsAlone: root on a machine, which can impersonate the agent, gets no file of this host, and no blob twice.
 func TestMachinesGetTheirBlobsAlone(t *testing.T) {
 	a := newAgentHost(t)
 	cfg := machine.Config{Machine: "m", Binaries: []machine.Binary{{Path: "/b", Digest: theBlob}}, Files: []machine.File{{Path: "/x", Content: []byte("sha256:" + strings.Repeat("c", 64))}}}
-	testkit.Value(a.d.Facts(t.Context(), a.h))(t) // the agent is there
+	testkit.Value(a.d.Facts(t.Context(), a.h))(t) // the agent is installed
 	for name, c := range map[string]struct {
 		wants   []string
 		refused bool

@@ -18,7 +18,7 @@ import (
 // ApplyOptions tunes Dialer.Apply.
 type ApplyOptions struct {
 	DryRun   bool                                              // report what would change, change nothing
-	Blob     func(digest string) (io.ReadCloser, int64, error) // opens a blob that the machine lacks, with its size; nil: missing blobs are only reported
+	Blob     func(digest string) (io.ReadCloser, int64, error) // opens a blob that the machine lacks, and returns its size; nil: missing blobs are only reported
 	Progress func(status string)                               // receives status messages; may be nil
 }
 
@@ -28,9 +28,9 @@ func (o ApplyOptions) progress(status string) {
 	}
 }
 
-// Apply asks h for its facts, makes it match the configuration that render returns for them, and returns the agent's report. The agent is uploaded where it
-// is missing, and so are blobs as far as o.Blob has them. If nothing is missing, this takes one call of the agent. render is called at most once, and its
-// error is returned as it is.
+// Apply asks h for its facts, makes it match the configuration that render returns for them, and returns the agent's report. Apply uploads a missing
+// agent, and missing blobs if o.Blob has them. If nothing is missing, Apply calls the agent once. It calls render at most once, and returns its error
+// unchanged.
 func (d *Dialer) Apply(ctx context.Context, h Host, render func(machine.Facts) (machine.Config, error), o ApplyOptions) (machine.Report, error) {
 	args := []string{"apply"}
 	if o.DryRun {
@@ -46,7 +46,7 @@ func (d *Dialer) Apply(ctx context.Context, h Host, render func(machine.Facts) (
 		}
 		return config, err
 	}
-	// The second answer may ask for images whose absence shows only when containerd runs; the third must be the last.
+	// The second answer may request images that are known to be missing only once containerd runs; the third must be the last.
 	var report machine.Report
 	for range 3 {
 		var x *exchange
@@ -83,7 +83,7 @@ func (d *Dialer) Apply(ctx context.Context, h Host, render func(machine.Facts) (
 	return report, fail.New(fail.Internal, "the machine lacks %d blobs after they were sent", len(report.Missing)).At(h.where())
 }
 
-// rendered renders the configuration for facts as the agent reads it.
+// rendered renders the configuration for facts in the agent's format.
 func rendered(h Host, facts []byte, render func(machine.Facts) (machine.Config, error)) ([]byte, error) {
 	var f machine.Facts
 	if err := answer(h, facts, &f); err != nil {
@@ -104,7 +104,7 @@ func rendered(h Host, facts []byte, render func(machine.Facts) (machine.Config, 
 type exchange struct {
 	reply func(line []byte) ([]byte, error)
 	out   *limitedBuffer // all output
-	rest  int            // where the rest begins in out; 0 while the line is not complete
+	rest  int            // where the rest begins in out; 0 while the line is incomplete
 	err   error          // of reply
 
 	sent chan []byte   // the reply; holds one
@@ -112,7 +112,7 @@ type exchange struct {
 	in   *bytes.Reader // what the agent reads; nil until the reply was sent
 }
 
-// Write takes the agent's output.
+// Write receives the agent's output.
 func (x *exchange) Write(p []byte) (int, error) {
 	n, err := x.out.Write(p)
 	if at := bytes.IndexByte(p[:n], '\n'); at >= 0 && x.rest == 0 {
@@ -126,7 +126,7 @@ func (x *exchange) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Read gives the agent its input once that is known.
+// Read returns the agent's input once it is known.
 func (x *exchange) Read(p []byte) (int, error) {
 	if x.in == nil {
 		x.in = bytes.NewReader(<-x.sent)
@@ -134,7 +134,7 @@ func (x *exchange) Read(p []byte) (int, error) {
 	return x.in.Read(p)
 }
 
-// WriteTo implements io.WriterTo: the reply is one block already.
+// WriteTo implements io.WriterTo, because the reply is already one block.
 func (x *exchange) WriteTo(w io.Writer) (int64, error) {
 	n, err := w.Write(<-x.sent)
 	return int64(n), err
@@ -150,8 +150,8 @@ func (x *exchange) end() { x.send(nil) }
 // digestForm is the form of a blob's digest.
 var digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 
-// askedFor returns the blobs that a machine asks for, each once. It refuses those that the configuration sent to the machine does not name: root on the
-// machine could ask for any file of this host that way.
+// askedFor returns the blobs that a machine requests, each once. It refuses blobs that the configuration sent to the machine does not name: otherwise
+// root on the machine could request any file of this host.
 func askedFor(h Host, missing []string, config []byte) ([]string, error) {
 	all := slices.Compact(slices.Sorted(slices.Values(missing)))
 	for _, digest := range all {
@@ -171,7 +171,7 @@ func (d *Dialer) putBlob(ctx context.Context, h Host, digest string, open func(s
 	)
 	defer func() {
 		for _, c := range opened {
-			_ = c.Close() // only read from
+			_ = c.Close() // opened read-only
 		}
 	}()
 	stdin := func() io.Reader {

@@ -47,7 +47,7 @@ func (d *Dialer) wrap(h Host, argv []string) string {
 // special are the characters that fish and csh interpret within single quotes.
 const special = "\\\n!"
 
-// decode undoes encode, in any POSIX shell. fish and csh pass it on as it is.
+// decode undoes encode in any POSIX shell. fish and csh pass it on unchanged.
 const decode = `for a do shift; a=$(printf %b_ "$a"); set -- "$@" "${a%_}"; done; `
 
 // encode replaces special characters and quotes by printf's octal escapes.
@@ -90,7 +90,8 @@ func (b *beginning) ask(asking bool) {
 	b.asking, b.answered = asking, time.Now()
 }
 
-// answeredAt returns from when on the time for a login counts: from's, or the operator's last answer, which is now as long as they are asked.
+// answeredAt returns the time from which the time limit of a login counts: from, or the operator's last answer, or the present while the operator is
+// being asked.
 func (b *beginning) answeredAt(from time.Time) time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()

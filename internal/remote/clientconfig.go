@@ -28,7 +28,7 @@ type ClientConfig struct {
 	seen map[question]string // what ssh printed
 }
 
-// As is how the document logs in to a host: empty fields leave it to the configuration.
+// As is the document's login to a host; the configuration decides about empty fields.
 type As struct {
 	User string // as ssh's -l
 	Port int    // as ssh's -p
@@ -37,7 +37,7 @@ type As struct {
 	OtherPort int    // if the configuration has none; 0: 22
 }
 
-// question is what ssh is asked.
+// question is a query to ssh.
 type question struct {
 	name string
 	As
@@ -49,27 +49,27 @@ type Settings struct {
 	HostName   string
 	Port       int
 	User       string
-	KeyFile    string   // the first that exists; a public key stands for the agent's private one
-	MoreKeys   []string // files that exist of further keys, which are offered after it
+	KeyFile    string   // the first that exists; a public key selects the agent's private one
+	MoreKeys   []string // existing files of further keys, which are offered after Key
 	Missing    []string // key files that the configuration names and that do not exist
 	CertFiles  []string // existing certificates of the keys
 	Agent      string   // IdentityAgent: a socket, SSH_AUTH_SOCK, or none
-	Jump       []string // [USER@]HOST[:PORT] of each jump host, the first one reached from here
+	Jump       []string // [USER@]HOST[:PORT] of each jump host, nearest first
 	NoJump     bool     // ProxyJump none
 	KnownHosts []string // files
-	Alias      string   // under which known hosts are looked up: HostKeyAlias
+	Alias      string   // name in known_hosts: HostKeyAlias
 }
 
-// equal reports whether the configuration says the same of two names.
+// equal reports whether the configuration has the same settings for two names.
 func (s Settings) equal(o Settings) bool {
 	s.Missing, o.Missing = nil, nil
 	return fmt.Sprint(s) == fmt.Sprint(o)
 }
 
 const (
-	// unset stands for what the configuration leaves open: ssh prints defaults as if they were set.
+	// unset is the value of settings that the configuration leaves open: ssh prints defaults like set values.
 	unset = "naupegos-unset"
-	// unsetPort does so for ports. Port 1 is tcpmux's.
+	// unsetPort is the same for ports. Port 1 is tcpmux's.
 	unsetPort = "1"
 	// configTimeout bounds one look-up: Match exec runs commands.
 	configTimeout = 15 * time.Second
@@ -118,7 +118,7 @@ func (c *ClientConfig) Lookup(as As, names ...string) (Settings, error) {
 	return s, nil
 }
 
-// settings asks ssh twice: which user and port the configuration itself sets, and what else it says for the user and port that result.
+// settings queries ssh twice: for the user and port that the configuration itself sets, and for its other settings with the resulting user and port.
 func (c *ClientConfig) settings(name string, as As) (Settings, error) {
 	text, err := c.ask(question{name: name, As: As{User: as.User, Port: as.Port}})
 	if err != nil {
@@ -142,8 +142,8 @@ func (c *ClientConfig) settings(name string, as As) (Settings, error) {
 	return s, err
 }
 
-// ask runs ssh -G. Its configuration includes the user's, and ends with what stands for values that are not set. Where the user's has Match final, or
-// canonical names, ssh reads it twice, and the end counts for the second time alone: what comes first is what ssh takes.
+// ask runs ssh -G. Its configuration includes the user's, and ends with the placeholders for unset values. If the user's configuration has Match
+// final, or canonical names, ssh reads it twice, and the end applies only to the second reading, because ssh uses the first value.
 func (c *ClientConfig) ask(q question) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -153,7 +153,7 @@ func (c *ClientConfig) ask(q question) (string, error) {
 	out, said, err := c.run(q, "all", "-v")
 	switch {
 	case err != nil:
-		out, _, err = c.run(q, "all") // its words without those of -v
+		out, _, err = c.run(q, "all") // its message without those of -v
 	case strings.Contains(said, "re-parsing configuration"):
 		out, _, err = c.run(q, "final all")
 	}
@@ -163,7 +163,8 @@ func (c *ClientConfig) ask(q question) (string, error) {
 	return out, err
 }
 
-// run runs ssh -G once, with a wrapper around the user's configuration whose last values are for a Match. It is a file: ssh can't read a pipe twice.
+// run runs ssh -G once, with a wrapper around the user's configuration whose last values are in a Match block. It is a file: ssh can't read a pipe
+// twice.
 func (c *ClientConfig) run(q question, match string, flags ...string) (stdout, stderr string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), configTimeout)
 	defer cancel()
@@ -230,7 +231,7 @@ func quoted(v string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(v) + `"`
 }
 
-// printed is what ssh -G prints, by keyword.
+// printed is the output of ssh -G, by keyword.
 type printed map[string][]string
 
 func values(text string) printed {
@@ -242,7 +243,7 @@ func values(text string) printed {
 	return all
 }
 
-// one returns the value of a keyword; empty if the configuration leaves it open.
+// one returns the value of a keyword; "" if the configuration leaves it open.
 func (p printed) one(key string) string {
 	if all := p[key]; len(all) > 0 && all[0] != unset && (key != "port" || all[0] != unsetPort) {
 		return all[0]
@@ -250,7 +251,7 @@ func (p printed) one(key string) string {
 	return ""
 }
 
-// parse reads what ssh prints.
+// parse parses the output of ssh.
 func (c *ClientConfig) parse(name string, set printed) (s Settings, err error) {
 	if v := set.one("hostname"); !strings.EqualFold(v, name) {
 		s.HostName = v
@@ -299,7 +300,7 @@ func (c *ClientConfig) parse(name string, set printed) (s Settings, err error) {
 			s.CertFiles = append(s.CertFiles, path)
 		}
 	}
-	if strings.HasPrefix(s.Agent, "$") && !strings.HasPrefix(s.Agent, "${") { // a variable with the socket, which agents' users resolve
+	if strings.HasPrefix(s.Agent, "$") && !strings.HasPrefix(s.Agent, "${") { // a variable with the socket's path, which the caller resolves
 		return s, nil
 	}
 	s.Agent, err = c.expand(name, s, s.Agent)
@@ -316,8 +317,8 @@ func firstFile(paths ...string) string {
 	return ""
 }
 
-// paths lists the files that a value of ssh -G names. It separates them by blanks, without the quotes around paths with blanks: the longest path that
-// exists counts.
+// paths lists the files in a value of ssh -G. ssh separates them by blanks, without quotes around paths with blanks: the longest existing path
+// counts.
 func paths(v string) (all []string) {
 	for parts := strings.Split(v, " "); len(parts) > 0; {
 		n := len(parts)
@@ -381,7 +382,7 @@ func expandHome(path string) string {
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return path // opening it says that it is not there
+		return path // opening it reports that it does not exist
 	}
 	return filepath.Join(home, rest)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestClientConfig reads what people have in ~/.ssh/config.
+// TestClientConfig reads typical ~/.ssh/config files.
 func TestClientConfig(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("HOME", dir)
@@ -133,7 +133,7 @@ Host *
 	testkit.Fails(t, err, fail.Invalid, "OpenSSH's client is not installed")
 }
 
-// TestClientConfigFinal: blocks that ssh reads the second time count, and take nothing from hosts that they do not match.
+// TestClientConfigFinal: blocks that ssh reads the second time count, and do not affect hosts that they do not match.
 func TestClientConfigFinal(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("HOME", dir)
@@ -302,7 +302,7 @@ func TestAgentKeys(t *testing.T) {
 	testkit.Fails(t, err, fail.Invalid, "connect to the SSH agent", "nowhere")
 }
 
-// TestChain reaches a host behind two jump hosts, each with a key of its own.
+// TestChain reaches a host behind two jump hosts, each with its own key.
 func TestChain(t *testing.T) {
 	keys := map[string]Key{"first": newKey(t), "second": newKey(t), "": newKey(t)}
 	first, second, target := newServer(t, keys["first"].PublicKey()), newServer(t, keys["second"].PublicKey()), newServer(t, keys[""].PublicKey())

@@ -15,12 +15,12 @@ import (
 type conn struct {
 	*ssh.Client
 	host     Host
-	sessions chan struct{} // bounds sessions at once
+	sessions chan struct{} // bounds concurrent sessions
 	done     chan struct{} // closed when the connection has ended
 
 	mu    sync.Mutex
 	why   error
-	spare int // sessions of the bound that the server turned out not to allow
+	spare int // number of sessions by which the server's limit is below the bound
 }
 
 var errDead = errors.New("the machine no longer answers")
@@ -47,7 +47,7 @@ func (c *conn) alive() bool {
 	}
 }
 
-// close ends the connection; the first reason is kept.
+// close ends the connection and keeps the first reason.
 func (c *conn) close(why error) {
 	c.mu.Lock()
 	if c.why == nil {
@@ -60,14 +60,14 @@ func (c *conn) close(why error) {
 	_ = c.Client.Close() // it may be closed already
 }
 
-// reason says why the connection ended.
+// reason returns why the connection ended.
 func (c *conn) reason() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.why
 }
 
-// keepAlive probes the other side, and closes the connection when no answer comes within dead.
+// keepAlive probes the other side, and closes the connection if no answer arrives within dead.
 func (c *conn) keepAlive(every, dead time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -79,7 +79,7 @@ func (c *conn) keepAlive(every, dead time.Duration) {
 		}
 		answer := make(chan error, 1)
 		go func() {
-			// Any answer will do, also "I don't know that request".
+			// Any answer counts, even a refusal of the request.
 			_, _, err := c.SendRequest("keepalive@openssh.com", true, nil)
 			answer <- err
 		}()
@@ -97,11 +97,12 @@ func (c *conn) keepAlive(every, dead time.Duration) {
 	}
 }
 
-// refusedRetries is how often a session that a server refuses is asked for again while no other one runs: it may count one that has just ended.
+// refusedRetries is how often to retry a session that a server refuses while no other one runs, because the server may still count one that has just
+// ended.
 const refusedRetries = 10
 
-// session opens a session on the cached connection to h. A connection that turns out to be dead is replaced once. A server that allows fewer
-// sessions than Options says (MaxSessions) gets no more than it allows from then on.
+// session opens a session on the cached connection to h. It replaces a dead connection once. On a server that allows fewer sessions than Options says
+// (MaxSessions), it respects that limit from then on.
 func (d *Dialer) session(ctx context.Context, h Host) (*ssh.Session, *conn, error) {
 	for try, refusals := 0, 0; ; {
 		c, err := d.connect(ctx, h)
@@ -120,7 +121,7 @@ func (d *Dialer) session(ctx context.Context, h Host) (*ssh.Session, *conn, erro
 		var refused *ssh.OpenChannelError
 		isRefused := errors.As(err, &refused)
 		if isRefused && c.fewer() {
-			continue // the slot is not given back: one session less from now on
+			continue // keep the slot: one session less from now on
 		}
 		<-c.sessions
 		switch {
@@ -140,7 +141,7 @@ func (d *Dialer) session(ctx context.Context, h Host) (*ssh.Session, *conn, erro
 	}
 }
 
-// fewer lowers the bound of sessions by the one that the server refused; false where no other session runs.
+// fewer lowers the bound of sessions by one after a refusal; it returns false if no other session runs.
 func (c *conn) fewer() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -151,7 +152,7 @@ func (c *conn) fewer() bool {
 	return true
 }
 
-// pause waits, or until ctx ends.
+// pause waits for the duration, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -161,8 +162,8 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// await runs open, which can't be cancelled, and gives up on it when ctx or the connection ends: the library waits forever
-// where a channel is asked for just while the connection ends. A result that comes later is closed.
+// await runs open, which can't be cancelled, and abandons it when ctx or the connection ends: the library waits forever if a channel is requested
+// just while the connection ends. await closes a late result.
 func await[T interface{ Close() error }](ctx context.Context, c *conn, open func() (T, error)) (T, error) {
 	type result struct {
 		value T

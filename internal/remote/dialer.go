@@ -33,7 +33,7 @@ type Dialer struct {
 type slot struct {
 	lock chan struct{}
 	conn *conn
-	via  string // key of the jump host that worked last
+	via  string // key of the last jump host that worked
 }
 
 // NewDialer returns a Dialer that logs in with signers.
@@ -41,7 +41,7 @@ func NewDialer(signers []ssh.Signer, o Options) *Dialer {
 	return &Dialer{o: o.withDefaults(), signers: signers, agent: &agentBinary{path: o.AgentPath}, most: maxAgentOutput, slots: map[string]*slot{}}
 }
 
-// SetKeys has connections that are made from now on log in with other keys, the first that the machine knows.
+// SetKeys sets the keys with which new connections log in: the first one that the machine accepts.
 func (d *Dialer) SetKeys(signers []Key) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -58,7 +58,7 @@ func (d *Dialer) keysFor(h Host) ([]ssh.Signer, error) {
 	return d.signers, nil
 }
 
-// Close ends all connections. Commands that still run fail.
+// Close ends all connections. Running commands fail.
 func (d *Dialer) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -73,14 +73,14 @@ func (d *Dialer) Close() error {
 
 var errClosed = errors.New("the dialer was closed")
 
-// get returns the connection without waiting for a dial that is under way.
+// get returns the connection without waiting for a dial in progress.
 func (s *slot) get() *conn {
 	select {
 	case s.lock <- struct{}{}:
 		defer func() { <-s.lock }()
 		return s.conn
 	default:
-		return nil // its dial notices d.closed when it is done
+		return nil // its dial notices d.closed at its end
 	}
 }
 
@@ -146,7 +146,7 @@ func (d *Dialer) dial(ctx context.Context, h Host, s *slot) (*conn, error) {
 	if err != nil {
 		return nil, connectError(ctx, h, err)
 	}
-	// Connections through a jump host know no deadlines: closing is what bounds the handshake.
+	// Connections through a jump host have no deadlines: only closing them bounds the handshake.
 	stop := context.AfterFunc(dctx, func() { _ = raw.Close() })
 	client, chans, reqs, err := ssh.NewClientConn(raw, h.addr(), &ssh.ClientConfig{
 		User: h.user(),
@@ -173,7 +173,7 @@ func (d *Dialer) dial(ctx context.Context, h Host, s *slot) (*conn, error) {
 
 var errHandshakeTimeout = errors.New("no SSH greeting in time")
 
-// transport reaches h's SSH port, directly or through whichever jump host answers.
+// transport connects to h's SSH port, directly or through the first jump host that answers.
 func (d *Dialer) transport(ctx context.Context, h Host, s *slot) (net.Conn, error) {
 	if len(h.Via) == 0 {
 		var nd net.Dialer

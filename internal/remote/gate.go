@@ -5,8 +5,7 @@ import (
 	"sync"
 )
 
-// gate passes writes on until it is shut. A session that is given up may still write for a moment; its writer belongs to
-// the caller again by then.
+// gate forwards writes until it is shut. An abandoned session may still write for a moment, when its writer belongs to the caller again.
 type gate struct {
 	mu sync.Mutex
 	w  io.Writer
@@ -36,7 +35,7 @@ func (g *gate) shut() {
 	g.w = nil
 }
 
-// gates puts a gate before each writer of a session, and returns what shuts them.
+// gates puts a gate before each writer of a session, and returns the function that shuts them.
 func gates(stdout, stderr io.Writer) (out, errOut io.Writer, shut func()) {
 	a, b := &gate{w: stdout}, &gate{w: stderr}
 	return a, b, func() { a.shut(); b.shut() }

@@ -11,14 +11,14 @@ type Host struct {
 	Name      string   // for messages
 	Address   string   // IP address or DNS name
 	Port      int      // 0 means 22
-	User      string   // empty means root; another one must be able to use sudo
-	KeyFile   string   // of the private key that logs in, for Options.Signers; empty: that of most hosts
-	MoreKeys  []string // files of further keys, offered after it where they need no question
-	CertFiles []string // of keys, that log in before the keys themselves
+	User      string   // empty means root; any other user must be able to use sudo
+	KeyFile   string   // the private key that logs in, for Options.Signers; empty: that of most hosts
+	MoreKeys  []string // files of further keys, offered after it if they need no passphrase
+	CertFiles []string // of keys; they are offered before the keys themselves
 	Agent     string   // the SSH agent of Options.Signers, as IdentityAgent names it; empty: that of most hosts
-	Sudo      string   // names the password that sudo asks for, for Options.SudoPassword; empty: sudo must ask for none
+	Sudo      string   // names sudo's password, for Options.SudoPassword; empty: sudo must not ask for one
 	HostKeys  []string // pinned host keys (authorized_keys form); empty is refused unless Options.TrustOnFirstUse is set
-	Via       []Host   // jump hosts, of which one is used; empty: reached directly
+	Via       []Host   // jump hosts, one of which is used; empty: direct
 }
 
 // addr is what to dial.
@@ -45,7 +45,7 @@ func (h Host) where() string {
 	return h.Name + " (" + h.addr() + ")"
 }
 
-// key tells cached connections apart. Host keys and jump hosts belong to it: pins that change must not meet an old connection.
+// key identifies a cached connection. It includes host keys and jump hosts, because changed pins must not reuse an old connection.
 func (h Host) key() string {
 	parts := []string{h.user(), h.addr(), h.KeyFile, strings.Join(h.MoreKeys, ","), strings.Join(h.HostKeys, ",")}
 	for _, v := range h.Via {

@@ -16,7 +16,7 @@ import (
 const changedKeyHint = "the machine was reinstalled, or the connection is intercepted: compare the fingerprint on the machine's console " +
 	"(ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub); only if it is right, replace the pinned key"
 
-// hostKeyCheck accepts the pinned keys of one host. The handshake wraps what callback returns, so err keeps it as it was.
+// hostKeyCheck accepts the pinned keys of one host. err keeps the unwrapped error of callback, because the handshake wraps it.
 type hostKeyCheck struct {
 	host       Host
 	pinned     []ssh.PublicKey
@@ -69,7 +69,7 @@ func (c *hostKeyCheck) callback(_ string, _ net.Addr, key ssh.PublicKey) error {
 	return c.err
 }
 
-// isAuthError reports whether the server refused all that was offered. The library has no type for that on the client's side.
+// isAuthError reports whether the server refused all credentials. The library has no error type for that on the client's side.
 func isAuthError(err error) bool {
 	var partial *ssh.PartialSuccessError
 	return errors.As(err, &partial) || strings.Contains(err.Error(), "unable to authenticate")

@@ -11,8 +11,8 @@ import (
 // stagger is the head start of each jump host before the next is tried as well.
 const stagger = 300 * time.Millisecond
 
-// jump opens a connection to h through the first of its jump hosts that gets there. The one that worked last goes first;
-// the others follow one by one, at once when all before have failed. It returns the key of the one that won.
+// jump opens a connection to h through the first of its jump hosts that succeeds. The one that worked last starts first; the others follow one by
+// one, or at once when all earlier ones have failed. It returns the key of the winner.
 func (d *Dialer) jump(ctx context.Context, h Host, last string) (net.Conn, string, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -31,7 +31,7 @@ func (d *Dialer) jump(ctx context.Context, h Host, last string) (net.Conn, strin
 			case results <- result{conn, via.key(), err}:
 			case <-ctx.Done():
 				if conn != nil {
-					_ = conn.Close() // another one won
+					_ = conn.Close() // another one was faster
 				}
 			}
 		}()

@@ -32,7 +32,7 @@ func GenerateKey(comment string) (private []byte, public string, err error) {
 	return pem.EncodeToMemory(block), strings.TrimSpace(line + " " + comment), nil
 }
 
-// ParseKey reads a private key without a passphrase. Its errors hold nothing of the key.
+// ParseKey parses a private key without a passphrase. Its errors contain nothing of the key.
 func ParseKey(private []byte) (ssh.Signer, error) {
 	signer, err := ssh.ParsePrivateKey(private)
 	if err == nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestOtherKeyForms names the remedy for keys in forms that OpenSSH or PuTTY read, as OpenSSH itself writes the first.
+// TestOtherKeyForms: errors name the remedy for keys in other forms of OpenSSH or PuTTY.
 func TestOtherKeyForms(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key")
 	if out, err := exec.Command("ssh-keygen", "-q", "-t", "rsa", "-b", "2048", "-m", "PKCS8", "-N", "open sesame", "-f", path).CombinedOutput(); err != nil {

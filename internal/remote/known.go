@@ -87,12 +87,12 @@ func (k Known) Keys(address string, port int) ([]string, error) {
 		return keys, err
 	}
 	if keys, err = k.Exact(address, 22); err != nil {
-		return nil, nil //nolint:nilerr // keys of port 22 alone are revoked: nothing is known of this port
+		return nil, nil //nolint:nilerr // only keys of port 22 are revoked: nothing is known about this port
 	}
 	return keys, nil
 }
 
-// Exact returns what Keys does, by lines of this port alone.
+// Exact is Keys restricted to lines of this port.
 func (k Known) Exact(address string, port int) ([]string, error) {
 	name := strings.ToLower(address)
 	if port != 22 {
@@ -125,8 +125,8 @@ func (k Known) Exact(address string, port int) ([]string, error) {
 	return out, nil
 }
 
-// Signed returns an error if a certificate authority of the file signs the host keys of an address: which key is the right one is then said by
-// certificates, and no other key may be trusted in its place.
+// Signed returns an error if a certificate authority of the file signs the host keys of an address: then only certificates prove the right key, and
+// no other key may be trusted instead.
 func (k Known) Signed(address string, port int) error {
 	name := strings.ToLower(address)
 	for _, e := range k.entries {

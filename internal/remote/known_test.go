@@ -57,7 +57,7 @@ var knownCases = []struct {
 	{"empty", "", "192.0.2.1", 22, nil, 0},
 }
 
-// TestSigned: hosts whose keys an authority signs are told apart from hosts that nothing is known of.
+// TestSigned: Signed distinguishes hosts whose keys an authority signs from unknown hosts.
 func TestSigned(t *testing.T) {
 	text := "@cert-authority *.corp.example,10.1.* " + knownEd + "\n@cert-authority [bastion]:2222 " + knownEC + "\ncp9.corp.example " + knownEd2 + "\n"
 	k := testkit.Value(ParseKnown("known", []byte(text)))(t)
@@ -136,7 +136,7 @@ func TestKnownAsOpenSSH(t *testing.T) {
 				name = "[" + name + "]:2222"
 			}
 			out, _ := exec.Command(keygen, "-F", name, "-f", file).Output() // 1: not found
-			if len(out) == 0 {                                              // as ssh itself does
+			if len(out) == 0 {                                              // like ssh itself
 				out, _ = exec.Command(keygen, "-F", c.address, "-f", file).Output()
 			}
 			k := testkit.Value(ParseKnown(file, testkit.Value(os.ReadFile(file))(t)))(t)

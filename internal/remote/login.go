@@ -148,7 +148,7 @@ func loginError(h Host, status int, stdout, stderr string) error {
 		Do("the user needs a shell that runs commands, and profile and rc files that neither exit nor start another program: %s must print \"works\"", h.tryOut())
 }
 
-// tryOut returns the command that tries the login out.
+// tryOut returns the command that tests the login.
 func (h Host) tryOut() string {
 	words := []string{"ssh"}
 	if h.Port != 0 && h.Port != 22 {

@@ -194,7 +194,7 @@ func givenPassword(p string) func(context.Context, Host) (string, error) {
 	return func(context.Context, Host) (string, error) { return p, nil }
 }
 
-// TestLoginThatHangs: an rc file that waits for input does not keep anybody waiting.
+// TestLoginThatHangs: an rc file that waits for input does not block the caller.
 func TestLoginThatHangs(t *testing.T) {
 	a := newAgentHost(t)
 	a.d.o.LoginTimeout = 500 * time.Millisecond

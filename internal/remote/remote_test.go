@@ -190,7 +190,7 @@ func TestConnectionDiesUnderACommand(t *testing.T) {
 	testkit.Must(t, err)
 }
 
-// runLong starts a command that ends by itself only long after the test, and returns once it runs. How it ended is sent.
+// runLong starts a command that would end long after the test, returns once it runs, and sends its outcome.
 func runLong(t *testing.T, d *Dialer, h Host) <-chan error {
 	t.Helper()
 	ended, began := make(chan error, 1), filepath.Join(t.TempDir(), "began")
@@ -202,7 +202,7 @@ func runLong(t *testing.T, d *Dialer, h Host) <-chan error {
 	return ended
 }
 
-// Asking for a session while the connection ends must neither hang nor fail: it is dialled again.
+// A request for a session while the connection ends must neither hang nor fail: the Dialer dials again.
 func TestConnectionDiesBeforeACommand(t *testing.T) {
 	key := newKey(t)
 	s := newServer(t, key.PublicKey())
@@ -216,7 +216,7 @@ func TestConnectionDiesBeforeACommand(t *testing.T) {
 		_, err = d.Run(ctx, s.host("m"), nil, "true")
 		cancel()
 		wg.Wait()
-		if err != nil && fail.KindOf(err) != fail.Unreachable { // the cut may come later than the session
+		if err != nil && fail.KindOf(err) != fail.Unreachable { // the cut may happen after the session
 			t.Fatal(err)
 		}
 	}

@@ -14,14 +14,14 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// ExitError says that a command on a machine ended with a status other than 0.
+// ExitError means that a command on a machine ended with a status other than 0.
 type ExitError struct {
 	Command string // the program's name; arguments may be confidential
-	Status  int    // 128 + the signal's number is not used: a signal gives -1
-	Stderr  string // the end of what it wrote to standard error
+	Status  int    // -1 if a signal ended it, not 128 + the signal's number
+	Stderr  string // the end of its standard error
 }
 
-// Error renders the command, its status and what it said.
+// Error returns the command, its status and its message.
 func (e *ExitError) Error() string {
 	s := fmt.Sprintf("%s ended with status %d", e.Command, e.Status)
 	if e.Stderr != "" {
@@ -43,10 +43,10 @@ func (d *Dialer) Run(ctx context.Context, h Host, stdin io.Reader, argv ...strin
 	return out.Bytes(), err
 }
 
-// maxOutput is the most that Run takes of a machine.
+// maxOutput is the maximum output that Run accepts from a machine.
 const maxOutput = 16 << 20
 
-// Stream runs one command on h as root with its output copied to stdout as it comes (logs). Errors are as Run's.
+// Stream runs one command on h as root and copies its output to stdout as it arrives (logs). Errors are like Run's.
 func (d *Dialer) Stream(ctx context.Context, h Host, stdin io.Reader, stdout io.Writer, argv ...string) error {
 	stderr := &tailWriter{limit: 4096}
 	status, err := d.exec(ctx, h, stdin, stdout, stderr, argv)
@@ -59,7 +59,7 @@ func (d *Dialer) Stream(ctx context.Context, h Host, stdin io.Reader, stdout io.
 	return nil
 }
 
-// exec runs argv on h as root and returns its exit status. The error says also why a login ran no command.
+// exec runs argv on h as root and returns its exit status. The error also says why a login ran no command.
 func (d *Dialer) exec(ctx context.Context, h Host, stdin io.Reader, stdout io.Writer, stderr *tailWriter, argv []string) (int, error) {
 	if before, known := d.wrong.Load(h.key()); known {
 		return 0, before.(error) //nolint:forcetypeassert // only errors are stored
@@ -69,7 +69,7 @@ func (d *Dialer) exec(ctx context.Context, h Host, stdin io.Reader, stdout io.Wr
 		return 0, err
 	}
 	defer func() { <-c.sessions }()
-	defer func() { _ = s.Close() }() // closed already when the command has ended
+	defer func() { _ = s.Close() }() // already closed when the command has ended
 	b := newBeginning(stdout, stderr)
 	var shut func()
 	s.Stdout, s.Stderr, shut = gates(b.out(), b.err())
@@ -102,13 +102,13 @@ func (d *Dialer) exec(ctx context.Context, h Host, stdin io.Reader, stdout io.Wr
 	return 0, err
 }
 
-// waitBegun waits for the command's end. A login that does not get to the command within the time for logins is given up.
+// waitBegun waits for the command's end. It abandons a login that does not reach the command within the time limit of logins.
 func (d *Dialer) waitBegun(ctx context.Context, c *conn, s *ssh.Session, b *beginning, stderr *tailWriter) (int, error) {
 	late := make(chan struct{})
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
-		for from := time.Now(); ; from = b.answeredAt(from) { // a user who types a password may take time
+		for from := time.Now(); ; from = b.answeredAt(from) { // a user may take time to type a password
 			left := time.NewTimer(time.Until(from.Add(d.o.LoginTimeout)))
 			select {
 			case <-left.C:
@@ -136,8 +136,7 @@ func (d *Dialer) waitBegun(ctx context.Context, c *conn, s *ssh.Session, b *begi
 	return status, err
 }
 
-// feed copies stdin in the background. Session.Stdin won't do: Wait would then wait for a reader that may never end,
-// after the command has.
+// feed copies stdin in the background. Session.Stdin is unsuitable: Wait would then wait for a reader that may never end after the command has ended.
 func feed(s *ssh.Session, stdin io.Reader) error {
 	if stdin == nil {
 		return nil
@@ -147,7 +146,7 @@ func feed(s *ssh.Session, stdin io.Reader) error {
 		return err
 	}
 	go func() {
-		// A command may end without having read everything: its status reports how it went.
+		// A command may end without reading all its input: its status is the outcome.
 		_, _ = io.Copy(w, stdin)
 		_ = w.Close()
 	}()
@@ -180,7 +179,7 @@ func wait(ctx context.Context, c *conn, s *ssh.Session, late <-chan struct{}) (i
 	return 0, lost(ctx, c, err)
 }
 
-// lost says that the session ended without a status.
+// lost returns the error of a session that ended without a status.
 func lost(ctx context.Context, c *conn, err error) error {
 	if ctx.Err() != nil {
 		return fail.Wrap(fail.KindOf(ctx.Err()), ctx.Err(), "run a command").At(c.host.where())
@@ -191,7 +190,7 @@ func lost(ctx context.Context, c *conn, err error) error {
 	return fail.Wrap(fail.Unreachable, err, "the connection was lost while a command ran").At(c.host.where())
 }
 
-// DialContext opens a connection from h to addr; network is "tcp" or "unix". The SSH connection stays when it is closed.
+// DialContext opens a connection from h to addr; network is "tcp" or "unix". Closing it keeps the SSH connection.
 func (d *Dialer) DialContext(ctx context.Context, h Host, network, addr string) (net.Conn, error) {
 	for try := 0; ; try++ {
 		c, err := d.connect(ctx, h)
@@ -217,7 +216,7 @@ func (d *Dialer) DialContext(ctx context.Context, h Host, network, addr string) 
 	}
 }
 
-// quote makes any POSIX shell see exactly argv.
+// quote makes any POSIX shell parse exactly argv.
 func quote(argv []string) string {
 	words := make([]string, len(argv))
 	for i, a := range argv {

@@ -12,14 +12,14 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// scanTime bounds asking one host for its key.
+// scanTime bounds one request for a host key.
 const scanTime = 15 * time.Second
 
 // errScanned ends a handshake whose only purpose was the host key.
 var errScanned = errors.New("only the host key was needed")
 
-// ScanHostKey asks the SSH server at an address for its host key and logs in nowhere. It returns the key as in a .pub file and its SHA-256
-// fingerprint, which a person compares: anybody on the way can answer in the host's place.
+// ScanHostKey gets the host key of the SSH server at an address without logging in. It returns the key as in a .pub file and its SHA-256 fingerprint,
+// which a person must compare, because a man in the middle can answer in the host's place.
 func ScanHostKey(ctx context.Context, address string, port int) (line, fingerprint string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, scanTime)
 	defer cancel()

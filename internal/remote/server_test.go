@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit/sshtest"
 )
 
-// eventually bounds what happens within moments, unless the host is busy.
+// eventually waits for events that happen within moments, unless the host is busy.
 const eventually = 20 * time.Second
 
 // testServer is an SSH server in this process.
@@ -29,7 +29,7 @@ func newServer(t *testing.T, user ssh.PublicKey) *testServer {
 	return &testServer{sshtest.NewServer(t, user)}
 }
 
-// host describes the server as a Host.
+// host returns the server as a Host.
 func (s *testServer) host(name string) Host {
 	return Host{Name: name, Address: "127.0.0.1", Port: s.Port(), HostKeys: []string{PublicKey(s.HostKey)}}
 }
@@ -41,7 +41,7 @@ func dialer(t *testing.T, o Options, signers ...ssh.Signer) *Dialer {
 	return d
 }
 
-// has fails the test unless err's text holds all of parts.
+// has fails the test unless err's text contains all of parts.
 func has(t *testing.T, err error, parts ...string) {
 	t.Helper()
 	for _, p := range parts {

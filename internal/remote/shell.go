@@ -13,7 +13,7 @@ import (
 type Terminal struct {
 	In       io.Reader
 	Out, Err io.Writer
-	TTY      bool        // ask for a terminal on the other side
+	TTY      bool        // request a terminal on the other side
 	Term     string      // $TERM; empty means xterm
 	Size     Size        // at the start
 	Resize   <-chan Size // later; may be nil
@@ -22,14 +22,14 @@ type Terminal struct {
 // Size is a terminal's size in characters.
 type Size struct{ Columns, Rows int }
 
-// Shell runs the login shell of h's user, or has it interpret command, as that user (not through sudo), and returns the exit status.
+// Shell runs the login shell of h's user, or lets it interpret command, as that user (not through sudo), and returns the exit status.
 func (d *Dialer) Shell(ctx context.Context, h Host, t Terminal, command string) (int, error) {
 	s, c, err := d.session(ctx, h)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { <-c.sessions }()
-	defer func() { _ = s.Close() }() // closed already when the shell has ended
+	defer func() { _ = s.Close() }() // already closed when the shell has ended
 	var shut func()
 	s.Stdout, s.Stderr, shut = gates(t.Out, t.Err)
 	defer shut()
@@ -61,7 +61,7 @@ func (d *Dialer) Shell(ctx context.Context, h Host, t Terminal, command string) 
 	return wait(ctx, c, s, nil)
 }
 
-// resize passes the window's size on until done.
+// resize forwards changes of the window's size until done.
 func resize(s *ssh.Session, sizes <-chan Size, done <-chan struct{}) {
 	for {
 		select {
@@ -69,7 +69,7 @@ func resize(s *ssh.Session, sizes <-chan Size, done <-chan struct{}) {
 			if !ok {
 				return
 			}
-			_ = s.WindowChange(size.Rows, size.Columns) // a matter of looks
+			_ = s.WindowChange(size.Rows, size.Columns) // only affects the appearance
 		case <-done:
 			return
 		}

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestShells: every login shell passes every argument on unchanged.
+// TestShells: every login shell passes every argument unchanged.
 func TestShells(t *testing.T) {
 	d := dialer(t, Options{}, newKey(t))
 	hard := []string{

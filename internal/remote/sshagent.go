@@ -97,11 +97,11 @@ func publicHalf(path string, private []byte) (ssh.PublicKey, error) {
 	return nil, errors.New("its public half is not known")
 }
 
-// CertFile returns where ssh looks for the certificate of a key's file.
+// CertFile returns the path at which ssh looks for the certificate of a key's file.
 func CertFile(key string) string { return strings.TrimSuffix(key, ".pub") + "-cert.pub" }
 
-// Certified returns the certificates of files as keys that come before keys, whose private halves sign. A file that is not there, or that is the
-// certificate of another key, adds none.
+// Certified returns the certificates of files as keys that come before keys, whose private halves sign. It ignores a missing file, and the
+// certificate of another key.
 func Certified(keys []Key, files ...string) ([]Key, error) {
 	var certified []Key
 	for _, file := range files {

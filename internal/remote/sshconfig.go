@@ -25,7 +25,7 @@ func KnownHosts(hosts []Host) []byte {
 		for _, text := range h.HostKeys {
 			key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(text))
 			if err != nil {
-				continue // it pins nothing; connecting says so
+				continue // it pins nothing; connecting reports that
 			}
 			lines = append(lines, names+" "+string(ssh.MarshalAuthorizedKey(key)))
 		}
@@ -70,7 +70,7 @@ func SSHConfig(hosts []Host, keyFile, knownHosts string) []byte {
 	return b.Bytes()
 }
 
-// alias is what a host is called in an ssh_config.
+// alias returns a host's name in an ssh_config.
 func (h Host) alias() string {
 	if h.Name == "" {
 		return h.Address
@@ -78,7 +78,7 @@ func (h Host) alias() string {
 	return h.Name
 }
 
-// flatten returns hosts and all their jump hosts once each, in order of name.
+// flatten returns hosts and all their jump hosts once each, sorted by name.
 func flatten(hosts []Host) []Host {
 	var out []Host
 	seen := map[string]bool{}

@@ -22,7 +22,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// sshd runs OpenSSH's server on a free port of loopback, with keys of its own and further options.
+// sshd runs OpenSSH's server on a free port of loopback, with its own keys and further options.
 func sshd(t *testing.T, name string, user ssh.Signer, options ...string) Host {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -35,7 +35,7 @@ func sshd(t *testing.T, name string, user ssh.Signer, options ...string) Host {
 	if _, err := os.Stat(program); err != nil {
 		t.Fatal("sshd is not installed: apt-get install openssh-server")
 	}
-	testkit.Must(t, os.MkdirAll("/run/sshd", 0o755)) // where Debian's sshd shuts itself in
+	testkit.Must(t, os.MkdirAll("/run/sshd", 0o755)) // the directory that Debian's sshd requires
 	dir := t.TempDir()
 	private, public, err := GenerateKey(name)
 	testkit.Must(t, err)
@@ -105,7 +105,7 @@ func TestRealSSHD(t *testing.T) {
 	}
 }
 
-// TestRealAgent builds the agent and lets it work through a real sshd. It changes nothing: an empty configuration, dry.
+// TestRealAgent builds the agent and runs it through a real sshd. It changes nothing: an empty configuration, as a dry run.
 func TestRealAgent(t *testing.T) {
 	key := newKey(t)
 	h := sshd(t, "target", key)
@@ -141,7 +141,7 @@ func TestRealAgent(t *testing.T) {
 	has(t, err, "absolute and clean")
 }
 
-// TestOpenSSHReadsOurFiles has ssh itself log in with what we render, through a jump host.
+// TestOpenSSHReadsOurFiles: ssh itself logs in with our rendered files, through a jump host.
 func TestOpenSSHReadsOurFiles(t *testing.T) {
 	dir := t.TempDir()
 	private, _, err := GenerateKey("test")
@@ -186,14 +186,14 @@ func TestRealCertificates(t *testing.T) {
 		_, err = dialer(t, Options{}, testkit.Value(Certified(keys, CertFile(file)))(t)...).Run(t.Context(), h, nil, "true")
 		testkit.Must(t, err)
 
-		testkit.Must(t, os.Rename(CertFile(file), file+"-kept")) // ssh-add would give it to the agent
+		testkit.Must(t, os.Rename(CertFile(file), file+"-kept")) // ssh-add would load it into the agent
 		cmd := exec.CommandContext(t.Context(), "ssh-add", "-q", file)
 		cmd.Env = append(os.Environ(), "SSH_AUTH_SOCK="+socket)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("ssh-add: %v: %s", err, out)
 		}
 		testkit.Must(t, os.Rename(file+"-kept", CertFile(file)))
-		stub := file + ".pub" // the key is the agent's
+		stub := file + ".pub" // only the agent has the key
 		keys = testkit.Value(FileKeys(stub, testkit.Value(os.ReadFile(stub))(t), testkit.Value(AgentKeys(socket))(t), nil))(t)
 		_, err = dialer(t, Options{}, testkit.Value(Certified(keys, CertFile(stub)))(t)...).Run(t.Context(), h, nil, "true")
 		testkit.Must(t, err)

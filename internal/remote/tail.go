@@ -26,7 +26,7 @@ func (t *tailWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String returns what was kept, trimmed.
+// String returns the kept bytes, trimmed.
 func (t *tailWriter) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -37,7 +37,7 @@ func (t *tailWriter) String() string {
 	return s
 }
 
-// limitedBuffer keeps what is written to it, up to a limit. A write beyond it fails.
+// limitedBuffer keeps written data up to a limit. A write beyond it fails.
 type limitedBuffer struct {
 	bytes.Buffer
 	limit int

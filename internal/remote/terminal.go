@@ -10,8 +10,8 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// OpenTerminal makes a Terminal of this process's own files. Where in is a terminal it is put into raw mode and its size is
-// followed; restore undoes that and must be called.
+// OpenTerminal makes a Terminal of this process's own files. If in is a terminal, it switches to raw mode and follows the terminal's size; restore
+// undoes that and must be called.
 func OpenTerminal(in, out, errOut *os.File) (t Terminal, restore func(), err error) {
 	t = Terminal{In: in, Out: out, Err: errOut, Term: os.Getenv("TERM")}
 	if !term.IsTerminal(int(in.Fd())) || !term.IsTerminal(int(out.Fd())) {
@@ -42,7 +42,7 @@ func OpenTerminal(in, out, errOut *os.File) (t Terminal, restore func(), err err
 	return t, func() {
 		signal.Stop(changed)
 		close(done)
-		_ = term.Restore(int(in.Fd()), old) // nothing more can be done for it
+		_ = term.Restore(int(in.Fd()), old) // no further remedy
 	}, nil
 }
 

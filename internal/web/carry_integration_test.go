@@ -112,7 +112,7 @@ func TestCarriedOutInABrowser(t *testing.T) {
 	// The completed steps had their consent: the rest needs none.
 	plans(`form[action="/ui/clusters/harbour/plan"] button.go`)
 	if s := b.steps() + b.text("main"); strings.Contains(s, "configure/") || !strings.Contains(s, "wait for the Kubernetes API") || got(b, chromedp.Evaluate[int](`document.querySelectorAll("input[name=consent]").length`)) != 0 {
-		t.Errorf("what is left is %s", s)
+		t.Errorf("the rest is %s", s)
 	}
 }
 

@@ -53,6 +53,6 @@ func TestGraph(t *testing.T) {
 		}
 	}
 	if graphOf(plan.RunRecord{Steps: make([]plan.StepRecord, 1)}) != nil || graphOf(plan.RunRecord{Steps: make([]plan.StepRecord, mostDrawn+1)}) != nil {
-		t.Error("one step, or more than anybody can look at, is drawn")
+		t.Error("a graph of one step, or of too many, is drawn")
 	}
 }

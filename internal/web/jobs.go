@@ -174,7 +174,7 @@ func (p *Pages) jobPage(r *http.Request, who *access.Operator) (*view, error) {
 	}
 	if j.State == store.JobEnded {
 		if err := json.Unmarshal(j.Result, &d.Result); err != nil {
-			return nil, fail.Wrap(fail.Internal, err, "read what came of the job")
+			return nil, fail.Wrap(fail.Internal, err, "read the outcome of the job")
 		}
 	}
 	lines, err := who.View(p.c.Store).JobLines(r.Context(), j.ID, 0, 100000)

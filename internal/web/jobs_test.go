@@ -34,7 +34,7 @@ func TestJobs(t *testing.T) {
 		t.Errorf("a reader agrees to a plan: %d", a.code)
 	}
 	if a := s.ask("POST", "/ui/clusters/other/apply", s.local, form, own...); a.code != http.StatusNotFound {
-		t.Errorf("who may change one cluster agrees to a plan of another: %d", a.code)
+		t.Errorf("an operator of one cluster agrees to a plan of another: %d", a.code)
 	}
 	if a := s.ask("POST", "/ui/clusters/harbour/apply", s.admin, url.Values{"document": {strings.ReplaceAll(harbour, "harbour", "other")}}, own...); a.code != http.StatusBadRequest {
 		t.Errorf("the document of another cluster: %d", a.code)

@@ -298,7 +298,7 @@ func TestActions(t *testing.T) {
 		t.Errorf("approve: %d %s, the machine is %s", a.code, a.Get("Location"), approval())
 	}
 	if a := s.ask("GET", a.Get("Location"), s.admin, nil); !strings.Contains(a.body, "The machine was approved.") {
-		t.Error("the page does not say what was done")
+		t.Error("the page does not report the action")
 	}
 	s.ask("POST", "/ui/machines/"+uuid+"/label", s.admin, url.Values{"labels": {"rack=r12 old-"}}, own...)
 	s.ask("POST", "/ui/machines/"+uuid+"/name", s.admin, url.Values{"name": {"bay-7"}}, own...)

@@ -9,19 +9,19 @@ import (
 	"strings"
 )
 
-// signer is the only signer whose requests are looked at.
+// signer is the only signer whose requests the approver handles.
 const signer = "kubernetes.io/kubelet-serving"
 
-// verdict is what becomes of a request.
+// verdict is the decision on a request.
 type verdict int
 
 const (
-	leave   verdict = iota // not ours to decide: another approver may
-	approve                // everything in it is the machine's own
-	deny                   // it asks for what its sender has no right to
+	leave   verdict = iota // not for this approver to decide: another one may
+	approve                // the request names only the machine's own names and addresses
+	deny                   // the request asks for something its sender may not have
 )
 
-// request is the part of a CertificateSigningRequest's spec that is decided by.
+// request has the fields of a CertificateSigningRequest's spec that the decision depends on.
 type request struct {
 	SignerName string   `json:"signerName"`
 	Username   string   `json:"username"`
@@ -30,8 +30,8 @@ type request struct {
 	Request    []byte   `json:"request"` // PEM
 }
 
-// decide judges a request by who sent it (the API server vouches for that) and by what addresses and names the machine has.
-// nodes maps a node's name to its addresses and further DNS names.
+// decide judges a request by its sender (which the API server authenticates) and by the machine's addresses and names. nodes maps a node's name to
+// its addresses and further DNS names.
 func decide(r request, nodes map[string][]string) (verdict, string) {
 	if r.SignerName != signer {
 		return leave, "another signer's"
@@ -84,7 +84,7 @@ func parse(data []byte) (*x509.CertificateRequest, string) {
 	return csr, ""
 }
 
-// subjectFault wants the subject to be just the sender.
+// subjectFault checks that the subject names only the sender.
 func subjectFault(csr *x509.CertificateRequest, username string) string {
 	switch {
 	case csr.Subject.CommonName != username:
@@ -97,14 +97,14 @@ func subjectFault(csr *x509.CertificateRequest, username string) string {
 	return ""
 }
 
-// allowedUsages takes exactly the two sets that kubelets ask for: with and without key encipherment (RSA, ECDSA).
+// allowedUsages accepts exactly the two sets that kubelets request: with and without key encipherment (RSA, ECDSA).
 func allowedUsages(usages []string) bool {
 	have := slices.Sorted(slices.Values(usages))
 	return slices.Equal(have, []string{"digital signature", "server auth"}) ||
 		slices.Equal(have, []string{"digital signature", "key encipherment", "server auth"})
 }
 
-// foreignNames finds a name or address that isn't the machine's own.
+// foreignNames returns a name or address that isn't the machine's own.
 func foreignNames(csr *x509.CertificateRequest, node string, own []string) string {
 	for _, name := range csr.DNSNames {
 		if name != node && !slices.Contains(own, name) {

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// forge is what a request is made of; tests spoil one thing each.
+// forge has the parts of a request; each test spoils one of them.
 type forge struct {
 	request
 	template x509.CertificateRequest

@@ -15,13 +15,13 @@ import (
 
 const collection = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 
-// client is the little of an API client that this takes.
+// client is a minimal API client.
 type client struct {
 	server string
 	http   *http.Client
 }
 
-// csr is a CertificateSigningRequest: what is decided by, and the object as it came, to be sent back whole.
+// csr is a CertificateSigningRequest: the fields that the decision depends on, and the raw object, which is sent back whole.
 type csr struct {
 	Metadata struct {
 		Name            string `json:"name"`
@@ -38,7 +38,7 @@ type csr struct {
 	raw json.RawMessage
 }
 
-// UnmarshalJSON keeps the object as it came.
+// UnmarshalJSON keeps the raw object.
 func (c *csr) UnmarshalJSON(data []byte) error {
 	type plain csr
 	if err := json.Unmarshal(data, (*plain)(c)); err != nil {
@@ -48,7 +48,7 @@ func (c *csr) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// decided reports whether the request is approved or denied already.
+// decided reports whether the request was already approved or denied.
 func (c *csr) decided() bool {
 	for _, cond := range c.Status.Conditions {
 		if cond.Type == "Approved" || cond.Type == "Denied" {
@@ -101,7 +101,7 @@ func (c *client) list(ctx context.Context) ([]csr, string, error) {
 	return list.Items, list.Metadata.ResourceVersion, nil
 }
 
-// watch calls see for each request that comes or changes, until the API server ends the watch after seconds.
+// watch calls see for each new or changed request until the API server ends the watch after seconds.
 func (c *client) watch(ctx context.Context, version string, seconds int, see func(csr)) error {
 	resp, err := c.do(ctx, http.MethodGet, collection+"?"+query(url.Values{
 		"watch": {"true"}, "resourceVersion": {version}, "timeoutSeconds": {fmt.Sprint(seconds)},
@@ -145,7 +145,7 @@ func query(more url.Values) string {
 	return q.Encode()
 }
 
-// decideOn records a verdict on the request. Its resourceVersion makes sure that it is the one that was judged.
+// decideOn records a verdict on the request. The resourceVersion ensures that the recorded verdict belongs to the judged request.
 func (c *client) decideOn(ctx context.Context, r csr, v verdict, message string) error {
 	var object map[string]any
 	if err := json.Unmarshal(r.raw, &object); err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// cached reads a file again only when it has changed.
+// cached rereads a file only when it has changed.
 type cached[T any] struct {
 	path  string
 	parse func([]byte) (T, error)
@@ -44,7 +44,7 @@ func (c *cached[T]) get() (T, error) {
 	return value, nil
 }
 
-// parseMachines reads {"nodes":{"demo-cp-1":["10.0.0.21"]}}: addresses, and DNS names beside the node's own.
+// parseMachines parses {"nodes":{"demo-cp-1":["10.0.0.21"]}}: the addresses and further DNS names of each node.
 func parseMachines(data []byte) (map[string][]string, error) {
 	var file struct {
 		Nodes map[string][]string `json:"nodes"`
@@ -55,7 +55,7 @@ func parseMachines(data []byte) (map[string][]string, error) {
 	return file.Nodes, nil
 }
 
-// kubeconfig is the part of a kubeconfig that is needed. Certificates and key must be in the file itself.
+// kubeconfig has the fields of a kubeconfig that the approver needs. It must contain the certificates and the key inline.
 type kubeconfig struct {
 	Clusters []struct {
 		Cluster struct {
@@ -71,7 +71,7 @@ type kubeconfig struct {
 	} `yaml:"users"`
 }
 
-// parseKubeconfig makes a client of a kubeconfig with one cluster and one user. Its errors hold nothing of the key.
+// parseKubeconfig returns a client for a kubeconfig with one cluster and one user. Its errors contain nothing of the key.
 func parseKubeconfig(data []byte) (*client, error) {
 	var k kubeconfig
 	if err := yaml.Unmarshal(data, &k); err != nil {

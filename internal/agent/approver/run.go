@@ -8,17 +8,17 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Options is what the approver works with.
+// Options are the dependencies and settings of the approver.
 type Options struct {
 	Kubeconfig string // with one cluster (the machine's own API server) and one user, data inline
 	Machines   string // {"nodes":{"NAME":["ADDRESS", …]}}; read again when it changes
 	Log        *slog.Logger
 	Retry      time.Duration // first pause after a failure, doubled up to 15 s; default 1 s
-	Resync     time.Duration // interval between two looks at all requests; default 30 s
+	Resync     time.Duration // interval between two lists of all requests; default 30 s
 }
 
-// Run approves and denies requests until ctx ends. It asks an API server that does not answer again and again, because a
-// service has no caller to return the error to. Only unreadable files at the start are errors.
+// Run approves and denies requests until ctx ends. It retries an API server that does not answer, because a service has no caller to return the error
+// to. It returns an error only if it can't read its files at the start.
 func Run(ctx context.Context, o Options) error {
 	if o.Retry == 0 {
 		o.Retry = time.Second
@@ -47,7 +47,7 @@ type service struct {
 	o        Options
 	client   cached[*client]
 	machines cached[map[string][]string]
-	left     map[string]string // UID of requests left alone → why, so that each is logged once
+	left     map[string]string // UID of each request left alone → reason, so that each is logged once
 }
 
 func (s *service) loop(ctx context.Context) {
@@ -76,7 +76,7 @@ func (s *service) loop(ctx context.Context) {
 	}
 }
 
-// round looks at all requests, then at what comes until the next round.
+// round handles all pending requests, then new ones until the next round.
 func (s *service) round(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.o.Resync+30*time.Second)
 	defer cancel()
@@ -106,7 +106,7 @@ func (s *service) handle(ctx context.Context, c *client, r csr) {
 	log := s.o.Log.With("request", r.Metadata.Name, "user", r.Spec.Username)
 	nodes, err := s.machines.get()
 	if err != nil {
-		log.Warn("the machines file can't be read; going on with what it said before", "error", err)
+		log.Warn("can't read the machines file; continuing with its previous content", "error", err)
 	}
 	v, why := decide(r.Spec, nodes)
 	if v == leave {
@@ -122,7 +122,7 @@ func (s *service) handle(ctx context.Context, c *client, r csr) {
 	case err == nil:
 		log.Warn("denied", "why", why)
 	case fail.KindOf(err) == fail.Conflict || fail.KindOf(err) == fail.NotFound:
-		// Another approver was faster, or it is gone.
+		// Another approver was faster, or the request is gone.
 	default:
 		log.Warn("can't record the verdict; the next round tries again", "error", err)
 	}

@@ -22,7 +22,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// fakeAPI is the part of an API server that the approver meets.
+// fakeAPI is the part of an API server that the approver uses.
 type fakeAPI struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -30,7 +30,7 @@ type fakeAPI struct {
 	version  int
 	down     bool
 	conflict bool
-	refused  int           // approvals that met a conflict
+	refused  int           // approvals that got a conflict
 	changed  chan struct{} // closed and replaced at each change
 }
 
@@ -123,7 +123,7 @@ func (a *fakeAPI) condition(name string) (kind, message string) {
 	return c["type"].(string), c["message"].(string)
 }
 
-// decides is the condition that a request is decided so.
+// decides returns a condition: the request has this decision.
 func (a *fakeAPI) decides(name, want string) func() error {
 	return func() error {
 		if kind, why := a.condition(name); kind != want {
@@ -133,15 +133,15 @@ func (a *fakeAPI) decides(name, want string) func() error {
 	}
 }
 
-// What is waited for comes within moments, unless the host is busy.
+// Conditions come true within moments, unless the host is busy.
 const soon, tick = 20 * time.Second, 5 * time.Millisecond
 
-// says is the condition that the log has these words.
+// says returns a condition: the log contains these words.
 func says(log *testkit.Buffer, words string) func() error {
 	return testkit.That("the log says "+words, func() bool { return strings.Contains(log.String(), words) })
 }
 
-// kubeconfig writes one that fits the server.
+// kubeconfig writes a kubeconfig for the server.
 func (a *fakeAPI) kubeconfig(t *testing.T) string {
 	t.Helper()
 	pair := pkitest.NewAuthority(t).Issue(pki.LeafSpec{CommonName: "naupegos:approver", Client: true})

@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// ask asks until the machine may be installed. It is what an agent does that can't install.
+// ask asks the server until the machine may be installed. An agent that can't install runs it.
 func ask(ctx context.Context, m Machine) (End, error) {
 	m.Say("asking to be installed")
 	said := ""
@@ -47,7 +47,7 @@ func authorized(ctx context.Context, m Machine) (granted bool, words string, err
 		return false, "", err
 	}
 	defer res.Body.Close()
-	body, _ := io.ReadAll(io.LimitReader(res.Body, 1<<16)) // what was read until then counts
+	body, _ := io.ReadAll(io.LimitReader(res.Body, 1<<16)) // the lines read so far count
 	switch words = strings.TrimSpace(string(body)); res.StatusCode {
 	case http.StatusOK:
 		return true, words, nil

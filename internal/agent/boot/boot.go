@@ -1,8 +1,7 @@
-// Package boot is what the agent does as the first process of a machine that has booted the discovery image: it mounts what a kernel needs,
-// loads modules, brings up the network, sets the clock, reports the machine to the server, waits until an operator approves it, and hands over
-// to the installer.
+// Package boot runs as the first process of a machine that has booted the discovery image: it mounts the kernel's file systems, loads modules, brings
+// up the network, sets the clock, reports the machine to the server, waits until an operator approves it, and hands over to the installer.
 //
-// It does not know how machines are installed. Every outcome ends with a reboot, because no operator sits at the machine.
+// It does not know how to install a machine. Every outcome ends with a reboot, because no operator sits at the machine.
 package boot
 
 import (
@@ -25,10 +24,10 @@ import (
 	"github.com/naupegos/naupegos/internal/registry/facts"
 )
 
-// Machine is what the installation of a machine that was approved gets to know.
+// Machine is the input of the installation of an approved machine.
 type Machine struct {
 	Server      string       // https:// URL
-	HTTP        *http.Client // believes only the server's authority, and shows the machine's certificate
+	HTTP        *http.Client // trusts only the server's authority, and presents the machine's certificate
 	Authority   []byte       // the certificate of that authority, PEM
 	Discovery   *facts.Discovery
 	Key         *ecdsa.PrivateKey
@@ -37,7 +36,7 @@ type Machine struct {
 	Log         func() []string // all lines that Say has written since the machine booted
 }
 
-// End names the next action of the machine.
+// End is the machine's next action.
 type End int
 
 // The ends.
@@ -47,10 +46,10 @@ const (
 	PowerOff     //
 )
 
-// Options says what the machine does once it was approved.
+// Options are the settings of the boot of an approved machine.
 type Options struct {
-	Install func(context.Context, Machine) (End, error) // nil: it asks until it may be installed, and does nothing
-	// Key returns the key that the machine was approved with when it was installed, of one of its disks; nil: it makes another one.
+	Install func(context.Context, Machine) (End, error) // nil: Run asks until the machine may be installed, and does nothing else
+	// Key returns the key from one of the machine's disks with which an earlier installation was approved; nil: create a new one.
 	Key func([]facts.Disk) *ecdsa.PrivateKey
 }
 
@@ -63,10 +62,10 @@ type boot struct {
 
 	mu  sync.Mutex
 	log []string
-	ca  *x509.Certificate // of the server's authority, once it was seen
+	ca  *x509.Certificate // of the server's authority, once known
 }
 
-// Run boots the machine and ends it: it never comes back.
+// Run boots the machine and ends it; it never returns.
 func Run(ctx context.Context, o Options) {
 	b := &boot{Options: o, root: "/", settings: usual}
 	if b.Install == nil {
@@ -82,7 +81,7 @@ func Run(ctx context.Context, o Options) {
 	b.end(end)
 }
 
-// inWords is an error for a console.
+// inWords renders an error for a console.
 func inWords(err error) string {
 	text := "can't go on: " + err.Error()
 	if e := (*fail.Error)(nil); errors.As(err, &e) && e.Hint != "" {
@@ -91,7 +90,7 @@ func inWords(err error) string {
 	return text
 }
 
-// run does all until the machine ends. A panic is an error like another: without its first process the kernel would stop.
+// run does everything until the machine ends. It handles a panic like an error, because the kernel panics when its first process ends.
 func (b *boot) run(ctx context.Context) (end End, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -101,11 +100,11 @@ func (b *boot) run(ctx context.Context) (end End, err error) {
 	if err := b.mount(); err != nil {
 		return 0, err
 	}
-	if err := os.Setenv("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"); err != nil { // the kernel gives its first process none, and an installation runs programs
+	if err := os.Setenv("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"); err != nil { // the kernel gives its first process none, but an installation runs programs
 		return 0, fail.Wrap(fail.Internal, err, "set the search path of programs")
 	}
 	b.openConsoles()
-	b.say("naupegos: looking what this machine is")
+	b.say("naupegos: examining this machine")
 	if b.settings, err = parse(b.root.Read("/proc/cmdline")); err != nil {
 		return 0, err
 	}
@@ -166,7 +165,7 @@ func (b *boot) discovered(ctx context.Context) (*Machine, error) {
 	return &Machine{Server: b.server, HTTP: own, Authority: b.believed(), Discovery: d, Key: key, Certificate: e.Certificate, Say: b.say, Log: b.said}, err
 }
 
-// key is the machine's from before, or a new one.
+// key returns the machine's earlier key, or a new one.
 func (b *boot) key(disks []facts.Disk) (*ecdsa.PrivateKey, error) {
 	if b.Key != nil {
 		if key := b.Key(disks); key != nil {
@@ -177,7 +176,7 @@ func (b *boot) key(disks []facts.Disk) (*ecdsa.PrivateKey, error) {
 	return facts.NewKey()
 }
 
-// listen hears of switches, for as long as it is to take.
+// listen collects LLDP neighbours for the configured time.
 func (b *boot) listen(ctx context.Context) []facts.Neighbour {
 	ctx, cancel := context.WithTimeout(ctx, b.lldp)
 	defer cancel()
@@ -189,7 +188,7 @@ func (b *boot) listen(ctx context.Context) []facts.Neighbour {
 	return found
 }
 
-// say writes a line to the machine's consoles, and remembers it.
+// say writes a line to the machine's consoles and remembers it.
 func (b *boot) say(text string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -197,12 +196,12 @@ func (b *boot) say(text string) {
 		line = strings.TrimRight(line, "\n")
 		b.log = append(b.log, line)
 		for _, c := range b.consoles {
-			_, _ = fmt.Fprintf(c, "%s\r\n", line) // a console that can't be written is skipped
+			_, _ = fmt.Fprintf(c, "%s\r\n", line) // skip a console that can't be written
 		}
 	}
 }
 
-// said returns what was said until now.
+// said returns all lines so far.
 func (b *boot) said() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -36,11 +36,11 @@ func TestSettings(t *testing.T) {
 		testkit.Fails(t, err, fail.Invalid, words)
 	}
 	if s, err := parse(good + " naupegos.wait=x naupegos.retry=3s"); err == nil || s.retry != 3*time.Second {
-		t.Errorf("%v: what is right is not taken: %v", err, s.retry)
+		t.Errorf("%v: a valid value is refused: %v", err, s.retry)
 	}
 }
 
-// TestServerIsBelievedByItsAuthority: machines talk only to servers of the authority that their arguments name.
+// TestServerIsBelievedByItsAuthority: machines trust only servers whose authority their kernel arguments name.
 func TestServerIsBelievedByItsAuthority(t *testing.T) {
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Date", "Fri, 02 Jan 2026 03:04:05 GMT")
@@ -69,7 +69,7 @@ func TestServerIsBelievedByItsAuthority(t *testing.T) {
 	}
 }
 
-// TestModules loads what a device asks for after what that needs, and each once.
+// TestModules: loadModules loads a device's module after its dependencies, and each module once.
 func TestModules(t *testing.T) {
 	dir := t.TempDir()
 	testkit.Must(t, os.WriteFile(filepath.Join(dir, "modules.dep"), []byte("kernel/a/virtio_net.ko: kernel/a/net-failover.ko kernel/a/failover.ko\nkernel/a/net-failover.ko: kernel/a/failover.ko\nkernel/a/failover.ko:\nkernel/e1000.ko:\n"), 0o644))
@@ -90,7 +90,7 @@ func TestModules(t *testing.T) {
 	testkit.Fails(t, err, fail.NotFound)
 }
 
-// TestAsk asks as often as it takes, and tells why not yet.
+// TestAsk: ask repeats its request until the server agrees, and logs the reason for the wait.
 func TestAsk(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/install-authorization/uuid=u&mac=52-54-00-00-00-01" {
@@ -120,7 +120,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// TestInWords: an error is told with its remedy.
+// TestInWords: the text of an error includes its remedy.
 func TestInWords(t *testing.T) {
 	got := inWords(fail.New(fail.NotReady, "no address").Do("look at the switch"))
 	if !strings.Contains(got, "no address") || !strings.HasSuffix(got, "(look at the switch)") {

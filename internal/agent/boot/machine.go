@@ -13,7 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// mounts are what programs expect of a machine.
+// mounts are the file systems that programs expect.
 var mounts = []struct{ source, target, kind, data string }{
 	{"proc", "/proc", "proc", ""}, {"sysfs", "/sys", "sysfs", ""}, {"devtmpfs", "/dev", "devtmpfs", "mode=0755"},
 	{"tmpfs", "/run", "tmpfs", "mode=0755"}, {"tmpfs", "/tmp", "tmpfs", "mode=1777"},
@@ -28,27 +28,27 @@ func (b *boot) mount() error {
 			return fail.Wrap(fail.Internal, err, "make a directory of the machine")
 		}
 		err := unix.Mount(m.source, m.target, m.kind, unix.MS_NOSUID, m.data)
-		if err != nil && !errors.Is(err, unix.EBUSY) { // devtmpfs may be there already
+		if err != nil && !errors.Is(err, unix.EBUSY) { // devtmpfs may already be mounted
 			return fail.Wrap(fail.Internal, err, "mount %s", m.target)
 		}
 	}
 	return nil
 }
 
-// mountEFI mounts what firmware keeps, once its module is loaded. BIOS has none.
+// mountEFI mounts efivarfs after loading its module. A BIOS machine has none.
 func (b *boot) mountEFI() {
 	if !host.IsDir(efiVariables) {
 		return
 	}
 	if err := unix.Mount("efivarfs", efiVariables, "efivarfs", unix.MS_NOSUID, ""); err != nil && !errors.Is(err, unix.EBUSY) {
-		b.say("the firmware's variables are not to be had: " + err.Error())
+		b.say("the firmware's variables are unavailable: " + err.Error())
 	}
 }
 
-// console is where people read.
+// console is a terminal that shows the machine's messages.
 type console interface{ io.Writer }
 
-// openConsoles opens all consoles that the kernel has: a screen, and serial lines.
+// openConsoles opens all of the kernel's consoles: a screen and serial lines.
 func (b *boot) openConsoles() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -62,7 +62,7 @@ func (b *boot) openConsoles() {
 	}
 }
 
-// end ends the machine. Where the kernel refuses, it is asked again: there is nothing else to be done.
+// end ends the machine. If the kernel refuses, end retries: there is no alternative.
 func (b *boot) end(how End) {
 	words := map[End]string{Reboot: "rebooting", Kexec: "starting the installed system's kernel", PowerOff: "powering off"}
 	commands := map[End]int{Reboot: unix.LINUX_REBOOT_CMD_RESTART, Kexec: unix.LINUX_REBOOT_CMD_KEXEC, PowerOff: unix.LINUX_REBOOT_CMD_POWER_OFF}

@@ -16,23 +16,23 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// needed are modules that no device asks for.
+// needed lists modules that no device requests.
 var needed = []string{"af_packet", "efivarfs", "sd_mod", "ipmi_devintf", "ipmi_si", "ext4", "vfat", "nls_cp437", "nls_ascii"}
 
-// Modules are a kernel's modules, as listed by depmod(8).
+// Modules indexes a kernel's modules, as listed by depmod(8).
 type Modules struct {
 	dir     string
 	files   map[string]string   // by name
-	needs   map[string][]string // files, by file
-	aliases map[string][]alias  // by the bus that they are of
+	needs   map[string][]string // dependencies, by file
+	aliases map[string][]alias  // by bus
 	loaded  map[string]bool     // files
 	insert  func(file string) error
 }
 
-// alias says which module drives devices.
+// alias maps a pattern of devices to a module.
 type alias struct{ pattern, module string }
 
-// OpenModules reads the lists in a directory as /lib/modules/RELEASE.
+// OpenModules reads the lists in a directory such as /lib/modules/RELEASE.
 func OpenModules(dir string) (*Modules, error) {
 	m := &Modules{dir: dir, files: map[string]string{}, needs: map[string][]string{}, aliases: map[string][]alias{}, loaded: map[string]bool{}, insert: insert}
 	deps, err := os.ReadFile(filepath.Join(dir, "modules.dep"))
@@ -64,13 +64,13 @@ func busOf(alias string) string {
 	return bus
 }
 
-// nameOf is the name of the module in a file.
+// nameOf returns the name of the module in a file.
 func nameOf(file string) string {
 	name, _, _ := strings.Cut(path.Base(file), ".ko")
 	return strings.ReplaceAll(name, "-", "_")
 }
 
-// Load loads the modules of a name or of a device's alias, and their dependencies. A name without a module may be part of the kernel.
+// Load loads the modules for a name or a device's alias, with their dependencies. A name without a module may be built into the kernel.
 func (m *Modules) Load(name string) error {
 	var err error
 	for _, module := range m.find(name) {
@@ -91,14 +91,14 @@ func (m *Modules) find(name string) (found []string) {
 	return found
 }
 
-// load loads a file after its dependencies, which modules.dep lists in order, the deepest last.
+// load loads a file after its dependencies. modules.dep lists them in order, the deepest last.
 func (m *Modules) load(file string) error {
 	files := append([]string{file}, m.needs[file]...)
 	for _, f := range slices.Backward(files) {
 		if m.loaded[f] {
 			continue
 		}
-		m.loaded[f] = true // one that can't be loaded is not tried again and again
+		m.loaded[f] = true // do not retry a module that failed to load
 		if err := m.insert(filepath.Join(m.dir, f)); err != nil {
 			return fmt.Errorf("load %s: %w", nameOf(f), err)
 		}
@@ -118,7 +118,7 @@ func insert(file string) error {
 	return nil
 }
 
-// Modprobe loads a module of the running kernel, as modprobe(8) does: the kernel itself asks for some.
+// Modprobe loads a module of the running kernel, like modprobe(8). The kernel itself requests some modules through it.
 func Modprobe(name string) error {
 	m, err := OpenModules(host.ModulesDir())
 	if err != nil {
@@ -130,7 +130,7 @@ func Modprobe(name string) error {
 	return m.Load(name)
 }
 
-// loadModules loads what the machine's devices ask for, until no new ones show up: behind a bridge there may be others.
+// loadModules loads the modules that the machine's devices request until no new devices appear, because a bridge may reveal more.
 func (b *boot) loadModules() {
 	m, err := OpenModules(host.ModulesDir())
 	if err != nil {
@@ -138,7 +138,7 @@ func (b *boot) loadModules() {
 		return
 	}
 	problem := func(err error) {
-		if err != nil && !errors.Is(err, unix.ENODEV) { // of a device that the machine lacks
+		if err != nil && !errors.Is(err, unix.ENODEV) { // of a device that this machine does not have
 			b.say(err.Error())
 		}
 	}
@@ -162,7 +162,7 @@ func (b *boot) loadModules() {
 	b.mountEFI()
 }
 
-// devices are the aliases of all devices that the kernel has found.
+// devices returns the aliases of all devices that the kernel has found.
 func (b *boot) devices() (all []string) {
 	_ = filepath.WalkDir(b.root.Path("/sys/devices"), func(file string, d fs.DirEntry, err error) error {
 		if err == nil && d.Name() == "modalias" {
@@ -170,7 +170,7 @@ func (b *boot) devices() (all []string) {
 				all = append(all, strings.TrimSpace(string(data)))
 			}
 		}
-		return nil // what can't be read is no device
+		return nil // an unreadable file is not a device
 	})
 	return all
 }

@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	othersWithin = 3 * time.Second // how long other links are waited for once the one that the machine has booted by has an address
+	othersWithin = 3 * time.Second // how long to wait for other links once the boot interface has an address
 	leaseWithin  = 15 * time.Second
 )
 
-// links are the machine's network interfaces, as far as listening to switches goes.
+// links are the network interfaces on which the agent listens for switches.
 func (b *boot) links() (all []facts.Interface) {
-	found, _ := filepath.Glob(b.root.Path("/sys/class/net/*/device")) // the pattern is a good one
+	found, _ := filepath.Glob(b.root.Path("/sys/class/net/*/device")) // the pattern is valid
 	for _, device := range found {
 		name := filepath.Base(filepath.Dir(device))
 		all = append(all, facts.Interface{Name: name, MAC: b.root.Read("/sys/class/net/" + name + "/address"), Link: b.root.Read("/sys/class/net/"+name+"/carrier") == "1"})
@@ -33,12 +33,12 @@ func (b *boot) links() (all []facts.Interface) {
 	return all
 }
 
-// network brings all links up and asks for addresses on those with a carrier, until the one that the machine has booted by has one.
+// network brings up all links and requests addresses for those with a carrier, until the boot interface has one.
 func (b *boot) network(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, b.carrier)
 	defer cancel()
 	if lo, err := netlink.LinkByName("lo"); err == nil {
-		_ = netlink.LinkSetUp(lo) // nothing that matters goes over it
+		_ = netlink.LinkSetUp(lo) // carries no important traffic
 	}
 	links := b.links()
 	if len(links) == 0 {
@@ -66,10 +66,10 @@ func (b *boot) network(ctx context.Context) error {
 			}
 		case <-enough:
 			if ctx.Err() == nil {
-				return nil // the others come later
+				return nil // the others follow
 			}
 			if have > 0 {
-				return nil // the server may be reached by another one
+				return nil // another link may reach the server
 			}
 			return fail.New(fail.NotReady, "no network card got an address within %s (naupegos.carrier)", b.carrier).
 				Do("look whether a DHCP server answers on the network of %s", words(links))
@@ -86,7 +86,7 @@ func words(links []facts.Interface) string {
 	return strings.Join(all, ", ")
 }
 
-// configure brings a link up, and gives it the address that a DHCP server has for it, which is renewed from then on.
+// configure brings up a link, configures its address from DHCP, and renews the lease from then on.
 func (b *boot) configure(ctx context.Context, l facts.Interface) error {
 	link, err := netlink.LinkByName(l.Name)
 	if err != nil {
@@ -116,7 +116,7 @@ func (b *boot) configure(ctx context.Context, l facts.Interface) error {
 	return nil
 }
 
-// request asks for an address.
+// request requests an address by DHCP.
 func request(ctx context.Context, name string) (*nclient4.Lease, error) {
 	c, err := nclient4.New(name, nclient4.WithTimeout(2*time.Second), nclient4.WithRetry(4))
 	if err != nil {
@@ -128,7 +128,7 @@ func request(ctx context.Context, name string) (*nclient4.Lease, error) {
 	return c.Request(ctx, dhcpv4.WithRequestedOptions(dhcpv4.OptionSubnetMask, dhcpv4.OptionRouter, dhcpv4.OptionDomainNameServer, dhcpv4.OptionDomainName))
 }
 
-// take gives a link the address of a lease, and the machine its route and name servers.
+// take configures a link with the address of a lease, and the machine with the lease's route and name servers.
 func take(link netlink.Link, lease *nclient4.Lease) error {
 	ack := lease.ACK
 	mask := ack.SubnetMask()
@@ -140,7 +140,7 @@ func take(link netlink.Link, lease *nclient4.Lease) error {
 	}
 	if routers := ack.Router(); len(routers) > 0 {
 		index := link.Attrs().Index
-		// Each link has a route of its own: that of the first one goes before the others'.
+		// Each link has its own default route; the first link's has precedence.
 		if err := netlink.RouteReplace(&netlink.Route{LinkIndex: index, Gw: routers[0], Priority: 100 + index}); err != nil {
 			return fmt.Errorf("set the route by %s: %w", routers[0], err)
 		}
@@ -148,7 +148,7 @@ func take(link netlink.Link, lease *nclient4.Lease) error {
 	return resolver(ack)
 }
 
-// resolver names the DNS servers of a lease.
+// resolver writes the DNS servers of a lease.
 func resolver(ack *dhcpv4.DHCPv4) error {
 	servers := ack.DNS()
 	if len(servers) == 0 {
@@ -167,7 +167,7 @@ func resolver(ack *dhcpv4.DHCPv4) error {
 	return os.WriteFile("/etc/resolv.conf", []byte(text.String()), 0o644)
 }
 
-// renew asks for the same address again each time that half of its time is over; another one is taken beside it.
+// renew renews the lease whenever half of it has passed, and adds a new address beside the old one.
 func (b *boot) renew(ctx context.Context, link netlink.Link, lease *nclient4.Lease) {
 	for {
 		half := max(lease.ACK.IPAddressLeaseTime(time.Hour)/2, 10*time.Second)

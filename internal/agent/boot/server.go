@@ -19,17 +19,17 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// within is how long a request may take.
+// within is the time limit of a request.
 const within = 30 * time.Second
 
-// identity is what a machine is known by.
+// identity is the client certificate that identifies the machine.
 type identity struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 }
 
-// client returns the HTTP client for the server. It trusts certificates of the authority that the kernel's arguments name. Without timely it
-// ignores their validity period, because the clock may not be set yet.
+// client returns the HTTP client for the server. It trusts the authority that the kernel's arguments name. Without timely it ignores their validity
+// period, because the clock may not be set yet.
 func (b *boot) client(timely bool, own *identity) (*http.Client, error) {
 	u, err := url.Parse(b.server)
 	if err != nil {
@@ -37,7 +37,7 @@ func (b *boot) client(timely bool, own *identity) (*http.Client, error) {
 	}
 	c := &tls.Config{
 		MinVersion: tls.VersionTLS12,
-		// What is verified instead is below: an authority by its fingerprint is none that crypto/tls can be given.
+		// VerifyConnection does the verification: crypto/tls can't be given an authority by its fingerprint.
 		InsecureSkipVerify: true, //nolint:gosec // see VerifyConnection
 		VerifyConnection: func(s tls.ConnectionState) error {
 			ca, err := verify(s.PeerCertificates, b.authority, u.Hostname(), timely)
@@ -55,7 +55,7 @@ func (b *boot) client(timely bool, own *identity) (*http.Client, error) {
 	return &http.Client{Timeout: within, Transport: &http.Transport{TLSClientConfig: c, TLSHandshakeTimeout: within}}, nil
 }
 
-// believed returns the certificate of the server's authority as PEM; nil before it was asked.
+// believed returns the certificate of the server's authority as PEM, or nil before the first request.
 func (b *boot) believed() []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -65,7 +65,7 @@ func (b *boot) believed() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: b.ca.Raw})
 }
 
-// verify believes a chain that the authority of a fingerprint is part of, and returns the authority.
+// verify accepts a chain that contains the authority with the fingerprint, and returns the authority.
 func verify(chain []*x509.Certificate, authority []byte, name string, timely bool) (ca *x509.Certificate, err error) {
 	o := x509.VerifyOptions{Roots: x509.NewCertPool(), Intermediates: x509.NewCertPool(), DNSName: name}
 	for _, c := range chain {
@@ -86,10 +86,10 @@ func verify(chain []*x509.Certificate, authority []byte, name string, timely boo
 	return ca, err
 }
 
-// clockMayDiffer is by how much the machine's clock may differ from the server's.
+// clockMayDiffer is the tolerated difference between the machine's clock and the server's.
 const clockMayDiffer = 2 * time.Second
 
-// setClock asks the server for the time until it answers: certificates begin and end, and a machine's clock may never have been set.
+// setClock asks the server for the time until it answers: the machine's clock may never have been set, and certificates have validity periods.
 func (b *boot) setClock(ctx context.Context) error {
 	c, err := b.client(false, nil)
 	if err != nil {
@@ -114,7 +114,7 @@ func (b *boot) setClock(ctx context.Context) error {
 	}
 }
 
-// timeOf returns the server's time, of the header that every answer has.
+// timeOf returns the server's time from the Date header of any answer.
 func timeOf(ctx context.Context, c *http.Client, server string) (time.Time, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, server+"/healthz", nil)
 	if err != nil {
@@ -125,7 +125,7 @@ func timeOf(ctx context.Context, c *http.Client, server string) (time.Time, erro
 		return time.Time{}, err
 	}
 	defer res.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 1<<16)) // whether the server is well is not what was asked
+	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 1<<16)) // the status of the server does not matter here
 	at, err := http.ParseTime(res.Header.Get("Date"))
 	if err != nil {
 		return time.Time{}, fmt.Errorf("the server reports no time: %w", err)

@@ -9,24 +9,24 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// settings are what the kernel's arguments say.
+// settings are the values of the kernel's arguments.
 type settings struct {
 	server    string // https:// URL
-	authority []byte // SHA-256 of the certificate of the authority that the server's is of
-	bootMAC   string // that the machine has booted by
+	authority []byte // SHA-256 of the certificate of the server's authority
+	bootMAC   string // of the boot interface
 
-	carrier time.Duration // how long links may take until they have a carrier and an address
+	carrier time.Duration // how long to wait for links to get a carrier and an address
 	lldp    time.Duration // how long to listen to switches
-	wait    time.Duration // how long all may take until the machine is approved
-	pause   time.Duration // the longest pause between two questions whether it is
-	install time.Duration // how long an installation may take
-	retry   time.Duration // how long what went wrong stays on the console
+	wait    time.Duration // how long everything may take until the machine is approved
+	pause   time.Duration // the longest pause between two requests for approval
+	install time.Duration // time limit of an installation
+	retry   time.Duration // how long an error stays on the console
 }
 
-// usual is what holds where nothing is said.
+// usual has the defaults.
 var usual = settings{carrier: 2 * time.Minute, lldp: 35 * time.Second, wait: time.Hour, pause: 10 * time.Second, install: time.Hour, retry: time.Minute}
 
-// parse reads the kernel's arguments. It takes the valid ones even if others are wrong.
+// parse parses the kernel's arguments. It uses the valid ones even if others are invalid.
 func parse(line string) (settings, error) {
 	s := usual
 	durations := map[string]*time.Duration{"carrier": &s.carrier, "lldp": &s.lldp, "wait": &s.wait, "pause": &s.pause, "install": &s.install, "retry": &s.retry}
@@ -43,7 +43,7 @@ func parse(line string) (settings, error) {
 		case "server":
 			s.server = strings.TrimRight(value, "/")
 		case "authority":
-			s.authority, _ = hex.DecodeString(strings.TrimPrefix(value, "sha256:")) // its length is looked at below
+			s.authority, _ = hex.DecodeString(strings.TrimPrefix(value, "sha256:")) // its length is checked below
 		default:
 			to, known := durations[name]
 			d, err := time.ParseDuration(value)

@@ -9,22 +9,23 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// File adds the configuration's kernel arguments to those that GRUB gives the kernel. grub-mkconfig reads the directory in the order of names.
+// File adds the configuration's kernel arguments to GRUB's. grub-mkconfig reads the directory in the order of names.
 const File = "/etc/default/grub.d/99-naupegos.cfg"
 
-// State has the kernel arguments of a configuration, as of when GRUB last got them.
+// State is the configuration's kernel arguments when GRUB last got them.
 type State struct {
 	Arguments []string `json:"arguments,omitempty"`
-	Left      []string `json:"left,omitempty"`   // arguments that left the configuration while the running kernel had them
+	Left      []string `json:"left,omitempty"`   // arguments that the configuration dropped while the running kernel still had them
 	BootID    string   `json:"bootID,omitempty"` // the boot in which GRUB got them
 }
 
-// Content renders File. It sets the variable whose arguments come last, because the kernel takes the last of two. GRUB's entries for recovery go without.
+// Content renders File. It appends to the variable whose arguments come last, because the kernel uses the last of two. GRUB's recovery entries do not
+// get the arguments.
 func Content(args []string) string {
 	return "# Managed by Naupegos: spec.machines.kernelArguments.\nGRUB_CMDLINE_LINUX_DEFAULT=\"$GRUB_CMDLINE_LINUX_DEFAULT " + strings.Join(args, " ") + "\"\n"
 }
 
-// Check refuses kernel arguments for a machine that nothing could give them to.
+// Check refuses kernel arguments for a machine without a way to set them.
 func Check(root host.Root, args []string) error {
 	if len(args) == 0 || root.GRUB() {
 		return nil
@@ -33,7 +34,7 @@ func Check(root host.Root, args []string) error {
 		Do("remove them from kernelArguments of spec.machines, or of the machine's role or pool; give them to the boot loader or the host by other means")
 }
 
-// Boots reports whether GRUB gives the kernel these arguments. None are always given.
+// Boots reports whether GRUB gives the kernel these arguments; true if there are none.
 func Boots(root host.Root, args []string) bool {
 	if len(args) == 0 {
 		return true
@@ -56,7 +57,7 @@ func Prove(root host.Root, args []string) error {
 		Do("a later file of /etc/default/grub.d or a script of /etc/grub.d sets others: have it keep $GRUB_CMDLINE_LINUX_DEFAULT")
 }
 
-// Next returns the state for these arguments; was is the present one, nil if there never were arguments.
+// Next returns the state for these arguments; was is the present state, nil if there never were arguments.
 func Next(root host.Root, was *State, args []string) *State {
 	if was == nil && len(args) == 0 {
 		return nil
@@ -80,7 +81,8 @@ func Next(root host.Root, was *State, args []string) *State {
 	return next
 }
 
-// Awaits returns why the machine must reboot for its kernel arguments. Arguments that a reboot did not bring are a warning: another one would not, either.
+// Awaits returns why the machine must reboot for its kernel arguments. If a reboot did not apply them, it returns a warning, because another reboot
+// would not either.
 func Awaits(root host.Root, k *State) (reboot, warnings []string) {
 	if k == nil {
 		return nil, nil

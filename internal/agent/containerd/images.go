@@ -59,7 +59,7 @@ func call(ctx context.Context, socket, namespace, method string) ([]byte, error)
 	if err != nil {
 		return nil, fail.Wrap(fail.Unreachable, err, "reach containerd")
 	}
-	defer func() { _ = resp.Body.Close() }() // read to its end, or given up
+	defer func() { _ = resp.Body.Close() }() // read to the end, or abandoned
 	if resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("it answers %s", resp.Status)
 	}
@@ -84,7 +84,7 @@ func call(ctx context.Context, socket, namespace, method string) ([]byte, error)
 	return unframed(data)
 }
 
-// prefix is the length of what precedes a message: whether it is compressed, and its length.
+// prefix is the length of a message's header: a compression flag and the message's length.
 const prefix = 5
 
 // unframed returns the only message of an answer.
@@ -133,7 +133,7 @@ func ReadImages(message []byte) (map[string]string, error) {
 
 var errCut = errors.New("a field is cut off")
 
-// fields calls do with each field of a protobuf message that has a length: texts and messages. It skips numbers.
+// fields calls do with each length-delimited field of a protobuf message (strings and messages). It skips numbers.
 func fields(message []byte, do func(number uint64, value []byte) error) error {
 	for len(message) > 0 {
 		tag, n := binary.Uvarint(message)

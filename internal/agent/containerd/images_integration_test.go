@@ -24,7 +24,7 @@ func TestRealContainerd(t *testing.T) {
 		t.Fatal("this test runs containerd: run it as root")
 	}
 	b := bundletest.Any(t)
-	dir, err := os.MkdirTemp("", "nau") // short: a socket lies in it
+	dir, err := os.MkdirTemp("", "nau") // short, because a socket's path is limited
 	testkit.Must(t, err)
 	t.Cleanup(func() { testkit.Must(t, os.RemoveAll(dir)) })
 	socket := filepath.Join(dir, "s")

@@ -62,7 +62,7 @@ func TestImages(t *testing.T) {
 	testkit.Fails(t, err, fail.Unreachable, socket)
 }
 
-// TestStrangeAnswers: what answers in containerd's place is an error, not a list of images.
+// TestStrangeAnswers: an answer that is not containerd's is an error, not a list of images.
 func TestStrangeAnswers(t *testing.T) {
 	framed := func(message string) string {
 		return string(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message)))) + message

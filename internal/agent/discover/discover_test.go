@@ -20,7 +20,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// machine is the file system of one, as its kernel shows it.
+// machine is the file system of a machine, as its kernel shows it.
 func machine(t *testing.T) host.Root {
 	root := host.Root(t.TempDir())
 	disk := make([]byte, 512_000)
@@ -103,7 +103,7 @@ func FuzzLLDP(f *testing.F) {
 	})
 }
 
-// TestEnrol asks a server that is away first, then pending, then approves.
+// TestEnrol: the server is unreachable first, then says pending, then approves.
 func TestEnrol(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key")
 	key := testkit.Value(Key(path))(t)

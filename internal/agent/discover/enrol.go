@@ -21,17 +21,17 @@ import (
 	"github.com/naupegos/naupegos/internal/registry/facts"
 )
 
-// Options says how a machine says what it is.
+// Options are the settings of Enrol.
 type Options struct {
 	Server  string                       // http:// or https:// URL
-	HTTP    *http.Client                 // nil: the usual one
-	Pause   time.Duration                // before it asks again, at first; 0: 2 s. It doubles up to Longest
+	HTTP    *http.Client                 // nil: the default client
+	Pause   time.Duration                // first pause before a retry; 0: 2 s. It doubles up to Longest
 	Longest time.Duration                // 0: a minute
 	Say     func(string)                 // writes to the machine's consoles; nil: nothing is written
 	Clock   func(server time.Time) error // receives the server's time; may be nil
 }
 
-// Enrolled is a machine that was approved.
+// Enrolled is the server's answer about an approved machine.
 type Enrolled struct {
 	UUID        string `json:"uuid"`
 	Certificate string `json:"certificate,omitempty"` // PEM; empty if the server issues none
@@ -48,8 +48,8 @@ type answer struct {
 
 const maxAnswer = 1 << 20
 
-// Enrol says what the machine is, signed by its key, until the machine was approved with that key, or ctx ends. It asks again where the
-// server can't be reached; what the server refuses ends it.
+// Enrol reports the machine, signed by its key, until the server has approved that key or ctx ends. It retries while the server is unreachable; a
+// refusal ends it.
 func Enrol(ctx context.Context, d *facts.Discovery, key *ecdsa.PrivateKey, o Options) (*Enrolled, error) {
 	if o.HTTP == nil {
 		o.HTTP = &http.Client{Timeout: 30 * time.Second}
@@ -138,7 +138,7 @@ func post(ctx context.Context, d *facts.Discovery, key *ecdsa.PrivateKey, o Opti
 	return &a, nil
 }
 
-// Key returns the key in a file, which it creates if there is none. With an empty path it returns a new key that is only in memory.
+// Key returns the key in a file, which it creates if it does not exist. With an empty path it returns a new key that exists only in memory.
 func Key(path string) (*ecdsa.PrivateKey, error) {
 	if path == "" {
 		return facts.NewKey()

@@ -1,7 +1,7 @@
-// Package discover runs on a machine that the server does not know yet: it examines the machine, creates a key, reports both
-// to the server, and waits until an operator approves the machine.
+// Package discover runs on a machine that the server does not know yet: it examines the machine, creates a key, reports both to the server, and waits
+// until an operator approves the machine.
 //
-// All it shares with the server is the body of a discovery. It changes nothing on the machine except its clock, and that only if asked to.
+// It shares only the body of a discovery with the server. It changes nothing on the machine except its clock, and the clock only on request.
 package discover
 
 import (
@@ -21,8 +21,8 @@ import (
 	"github.com/naupegos/naupegos/internal/registry/facts"
 )
 
-// Look finds out what the machine is, as its kernel tells it. boot is the MAC address that it has booted by; empty: that of the interface
-// with the default route. Neighbours are Listen's business.
+// Look collects the kernel's facts about the machine. boot is the MAC address of the boot interface; empty: that of the interface with the default
+// route. Listen finds the neighbours.
 func Look(root host.Root, boot string) (*facts.Discovery, error) {
 	const at = "/sys/class/dmi/id/product_uuid"
 	said := root.Read(at)
@@ -45,12 +45,12 @@ func Look(root host.Root, boot string) (*facts.Discovery, error) {
 	return d, nil
 }
 
-// bootMAC is the address that the machine has booted by: what the kernel was told (BOOTIF, as pxelinux and iPXE have it), else that of the
+// bootMAC returns the MAC address of the boot interface: from the kernel's arguments (BOOTIF, as pxelinux and iPXE write it), else that of the
 // interface with the default route.
 func bootMAC(root host.Root, all []facts.Interface, said string) (string, error) {
 	for word := range strings.FieldsSeq(root.Read("/proc/cmdline")) {
 		if v, ok := strings.CutPrefix(word, "BOOTIF="); ok && said == "" {
-			said = strings.TrimPrefix(v, "01-") // the type of the hardware: Ethernet
+			said = strings.TrimPrefix(v, "01-") // hardware type: Ethernet
 		}
 	}
 	if said != "" {
@@ -77,7 +77,7 @@ func address(i *facts.Interface, a net.Addr) {
 	}
 }
 
-// defaultGateways reads /proc/net/route: addresses there are in the host's byte order.
+// defaultGateways reads /proc/net/route, which has addresses in the host's byte order.
 func defaultGateways(routes string) map[string]string {
 	out := map[string]string{}
 	for line := range strings.Lines(routes) {
@@ -92,7 +92,7 @@ func defaultGateways(routes string) map[string]string {
 	return out
 }
 
-// defaultGateways6 reads /proc/net/ipv6_route: addresses there are hexadecimal digits in their usual order.
+// defaultGateways6 reads /proc/net/ipv6_route, which has addresses as hexadecimal digits in network byte order.
 func defaultGateways6(routes string) map[string]string {
 	out := map[string]string{}
 	for line := range strings.Lines(routes) {
@@ -107,7 +107,7 @@ func defaultGateways6(routes string) map[string]string {
 	return out
 }
 
-// system is the machine as a whole.
+// system collects the facts about the machine as a whole.
 func system(root host.Root) *facts.System {
 	dmi := func(name string) string { return root.Read("/sys/class/dmi/id/" + name) }
 	s := &facts.System{Manufacturer: dmi("sys_vendor"), Product: dmi("product_name"), Serial: dmi("product_serial"), Firmware: "bios", CPUs: runtime.NumCPU(),

@@ -18,7 +18,7 @@ import (
 	"github.com/naupegos/naupegos/internal/registry/facts"
 )
 
-// interfaces lists the kernel's network cards. Loopback, bridges, bonds, VLANs and tunnels are no cards.
+// interfaces lists the kernel's network cards, without loopback, bridges, bonds, VLANs and tunnels.
 func interfaces(root host.Root) ([]facts.Interface, error) {
 	all, err := net.Interfaces()
 	if err != nil {
@@ -38,7 +38,7 @@ func interfaces(root host.Root) ([]facts.Interface, error) {
 		if root.Read("/sys/class/net/"+n.Name+"/addr_assign_type") != randomAddress {
 			i.Permanent = permanent[n.Index]
 		}
-		addresses, _ := n.Addrs() // one that goes away meanwhile has none
+		addresses, _ := n.Addrs() // an interface that disappears meanwhile has none
 		for _, a := range addresses {
 			address(&i, a)
 		}
@@ -48,14 +48,14 @@ func interfaces(root host.Root) ([]facts.Interface, error) {
 	return out, nil
 }
 
-// uplinks gives gateways to the cards that default routes lead through. Routes of bonds, bridges and VLANs count for the first card below that has a
-// link. IPv4 goes first.
+// uplinks assigns gateways to the cards that default routes use. A route through a bond, bridge or VLAN counts for the first card below it that has a
+// link. IPv4 has precedence.
 func uplinks(root host.Root, cards []facts.Interface) {
 	routes := defaultGateways6(root.Read("/proc/net/ipv6_route"))
 	maps.Copy(routes, defaultGateways(root.Read("/proc/net/route")))
 	for _, device := range slices.Sorted(maps.Keys(routes)) {
 		below := slices.DeleteFunc(under(root, device, 0), func(name string) bool { return cardNamed(cards, name) == nil })
-		if len(below) == 0 { // an Open vSwitch bridge names no ports, and has the address of one
+		if len(below) == 0 { // an Open vSwitch bridge does not list its ports, but has the address of one
 			mac := root.Read("/sys/class/net/" + device + "/address")
 			for _, c := range cards {
 				if mac != "" && (c.MAC == mac || c.Permanent == mac) {
@@ -87,10 +87,10 @@ func cardNamed(cards []facts.Interface, name string) *facts.Interface {
 	return nil
 }
 
-// under lists a device and all devices below it, as a VLAN is above a bond, and that above cards.
+// under lists a device and all devices below it: a VLAN is above a bond, and a bond above cards.
 func under(root host.Root, device string, depth int) []string {
 	all := []string{device}
-	lower, _ := filepath.Glob(root.Path("/sys/class/net/"+device) + "/lower_*") // the pattern is a good one
+	lower, _ := filepath.Glob(root.Path("/sys/class/net/"+device) + "/lower_*") // the pattern is valid
 	for _, l := range lower {
 		if depth < 8 {
 			all = append(all, under(root, strings.TrimPrefix(filepath.Base(l), "lower_"), depth+1)...)
@@ -99,10 +99,10 @@ func under(root host.Root, device string, depth int) []string {
 	return all
 }
 
-// randomAddress is NET_ADDR_RANDOM: the driver found no address, and made one up.
+// randomAddress is NET_ADDR_RANDOM: the driver found no address and generated one.
 const randomAddress = "1"
 
-// card says what the kernel knows of the device behind an interface; false if there is none.
+// card returns the kernel's data about the device behind an interface, or false if there is none.
 func card(root host.Root, name string) (facts.Interface, bool) {
 	device := "/sys/class/net/" + name
 	if _, err := os.Stat(root.Path(device + "/device")); err != nil {
@@ -124,14 +124,14 @@ func card(root host.Root, name string) (facts.Interface, bool) {
 		i.Bus = "usb"
 	}
 	if i.Bus == "" {
-		i.Bus = "unknown" // a card all the same
+		i.Bus = "unknown" // still a card
 	}
 	_, err := os.Lstat(root.Path(device + "/device/physfn"))
 	i.Virtual = err == nil
 	return i, true
 }
 
-// permanentAddresses returns the addresses that cards were made with, by index. Bonds and people change the current ones.
+// permanentAddresses returns the factory addresses of cards, by index. Bonds and administrators change the current ones.
 func permanentAddresses() (map[int]string, error) {
 	raw, err := syscall.NetlinkRIB(syscall.RTM_GETLINK, syscall.AF_UNSPEC)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// link makes a symbolic link in a machine's file system, and what it leads to.
+// link creates a symbolic link and its target in a machine's file system.
 func link(t *testing.T, root host.Root, to, path string) {
 	t.Helper()
 	testkit.Must(t, os.MkdirAll(root.Path(to), 0o755))
@@ -18,7 +18,7 @@ func link(t *testing.T, root host.Root, to, path string) {
 	testkit.Must(t, os.Symlink(root.Path(to), root.Path(path)))
 }
 
-// TestCards: what is behind an interface decides whether its address is the machine's own.
+// TestCards: the device behind an interface decides whether its address is the machine's own.
 func TestCards(t *testing.T) {
 	root := host.Root(t.TempDir())
 	const pci = "/sys/devices/pci0000:00/0000:00:1c.0"
@@ -47,7 +47,7 @@ func TestCards(t *testing.T) {
 	}
 }
 
-// TestPermanentAddresses asks this machine's kernel.
+// TestPermanentAddresses queries this machine's kernel.
 func TestPermanentAddresses(t *testing.T) {
 	all := testkit.Value(permanentAddresses())(t)
 	for _, n := range testkit.Value(net.Interfaces())(t) {

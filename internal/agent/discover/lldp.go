@@ -16,7 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/registry/facts"
 )
 
-// LLDP's frames: IEEE 802.1AB.
+// Constants of LLDP frames (IEEE 802.1AB).
 const (
 	lldpType    = 0x88cc
 	etherHeader = 14
@@ -35,7 +35,7 @@ const (
 
 var errLLDP = errors.New("it is no LLDP frame")
 
-// parseLLDP reads an Ethernet frame of a switch.
+// parseLLDP parses an Ethernet frame from a switch.
 func parseLLDP(frame []byte) (n facts.Neighbour, err error) {
 	if len(frame) < etherHeader || binary.BigEndian.Uint16(frame[12:]) != lldpType {
 		return n, errLLDP
@@ -61,7 +61,7 @@ func parseLLDP(frame []byte) (n facts.Neighbour, err error) {
 			n.Chassis.Name = printable(value)
 		}
 	}
-	return n, complete(n) // some leave the end away
+	return n, complete(n) // some switches omit the end
 }
 
 func complete(n facts.Neighbour) error {
@@ -71,7 +71,7 @@ func complete(n facts.Neighbour) error {
 	return nil
 }
 
-// identifier is an ID for people: its first byte says what it is.
+// identifier renders an ID; its first byte is its type.
 func identifier(value []byte, mac, address byte) string {
 	if len(value) < 2 {
 		return ""
@@ -89,7 +89,7 @@ func identifier(value []byte, mac, address byte) string {
 	return printable(id)
 }
 
-// printable returns text that a neighbour sent, or hexadecimal if it is not text.
+// printable returns a neighbour's text, or its hexadecimal digits if it is not text.
 func printable(b []byte) string {
 	text := strings.TrimRight(string(b), "\x00 ")
 	for _, r := range text {
@@ -100,7 +100,7 @@ func printable(b []byte) string {
 	return text
 }
 
-// Listen waits until each of the interfaces has heard of its switch, or ctx ends: switches say who they are every 30 s.
+// Listen waits until each of the interfaces has received an advertisement from its switch, or ctx ends. Switches send one every 30 s.
 func Listen(ctx context.Context, interfaces []facts.Interface) ([]facts.Neighbour, error) {
 	index := map[int]string{}
 	for _, i := range interfaces {
@@ -153,7 +153,7 @@ func hear(ctx context.Context, fd int, index map[int]string) ([]facts.Neighbour,
 		}
 		neighbour, err := parseLLDP(buffer[:n])
 		if err != nil {
-			continue // a sender of malformed frames is no switch
+			continue // ignore senders of malformed frames
 		}
 		neighbour.Name = index[at.Ifindex]
 		found = append(found, neighbour)

@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestUplinks: the card that a machine has booted by is found below bonds, bridges and VLANs, with IPv6 alone, and by its own address.
+// TestUplinks: uplinks finds the boot interface below bonds, bridges and VLANs, with IPv6 alone, and by its own address.
 func TestUplinks(t *testing.T) {
 	const header = "Iface\tDestination\tGateway\n"
 	route := func(device string) string {

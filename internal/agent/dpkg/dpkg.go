@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Installed returns the packages that are installed, by dpkg's database.
+// Installed returns the packages that are installed according to dpkg's database.
 func Installed(status string) map[string]bool {
 	have := map[string]bool{}
 	for s := range stanzas(status) {
@@ -94,7 +94,7 @@ func Locked(err error) bool {
 	return says(err, "Could not get lock", "is another process using it", "Unable to acquire the dpkg frontend lock", "locked by another process")
 }
 
-// CutOff reports whether apt-get says that an installation did not come to its end.
+// CutOff reports whether apt-get says that an installation was interrupted.
 func CutOff(err error) bool {
 	return says(err, "--fix-broken", "dpkg was interrupted", "Unmet dependencies")
 }

@@ -1,4 +1,4 @@
-// Package gatewaycheck asks a gateway whether it forwards to the API.
+// Package gatewaycheck checks whether a gateway forwards to the API.
 package gatewaycheck
 
 import (

@@ -1,6 +1,6 @@
-// Package host looks at the machine that the agent runs on: what it is, what runs there, and who listens. It changes nothing.
+// Package host collects facts about the machine that the agent runs on: its system, its running services and its listeners. It changes nothing.
 //
-// It knows nothing of what the machine should be.
+// It does not know the machine's configuration.
 package host
 
 import (
@@ -20,34 +20,34 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// Root is where the machine's file system begins: "/" on a real one, a temporary directory in tests.
+// Root is the root of the machine's file system: "/" on a real one, a temporary directory in tests.
 type Root string
 
-// DpkgStatus is dpkg's database of what is installed (dpkg-query(1)).
+// DpkgStatus is dpkg's database of installed packages (dpkg-query(1)).
 const DpkgStatus = "/var/lib/dpkg/status"
 
-// Path puts the root before a path of the machine.
+// Path prefixes a path of the machine with the root.
 func (r Root) Path(p string) string { return filepath.Join(string(r), p) }
 
-// Read returns a small file trimmed, empty where it can't be read.
+// Read returns the trimmed content of a small file, or "" if it can't be read.
 func (r Root) Read(p string) string {
 	data, _ := os.ReadFile(r.Path(p))
 	return strings.TrimSpace(string(data))
 }
 
-// holds reports whether a file is there and not empty.
+// holds reports whether a file exists and is not empty.
 func (r Root) holds(p string) bool {
 	info, err := os.Stat(r.Path(p))
 	return err == nil && info.Size() > 0
 }
 
-// IsDir reports whether a directory lies at a real path. A link to one does not count.
+// IsDir reports whether a real path is a directory, not a link to one.
 func IsDir(real string) bool {
 	info, err := os.Lstat(real)
 	return err == nil && info.IsDir()
 }
 
-// ModulesDir is where the running kernel's modules lie.
+// ModulesDir returns the directory of the running kernel's modules.
 func ModulesDir() string {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {
@@ -56,8 +56,8 @@ func ModulesDir() string {
 	return "/lib/modules/" + unix.ByteSliceToString(u.Release[:])
 }
 
-// Facts looks at the machine. What can't be found out stays empty; only a machine without /proc is an error. What matters only before
-// anything was configured there is not in it.
+// Facts collects facts about the machine. Unknown facts stay empty; only a machine without /proc is an error. It leaves out the facts that matter
+// only before the first configuration.
 func (r Root) Facts() (machine.Facts, error) {
 	mem, err := os.ReadFile(r.Path("/proc/meminfo"))
 	if err != nil {
@@ -93,13 +93,13 @@ func (r Root) Facts() (machine.Facts, error) {
 	return f, nil
 }
 
-// Where GRUB's configuration lies, and the program that writes it.
+// GRUB's configuration, and the program that writes it.
 const (
 	GRUBConfig = "/boot/grub/grub.cfg"
 	UpdateGRUB = "/usr/sbin/update-grub"
 )
 
-// GRUB reports whether the machine boots by a configuration that update-grub writes. Containers boot by none.
+// GRUB reports whether the machine boots by a configuration that update-grub writes. Containers have none.
 func (r Root) GRUB() bool {
 	for _, p := range []string{GRUBConfig, UpdateGRUB} {
 		if info, err := os.Stat(r.Path(p)); err != nil || !info.Mode().IsRegular() {
@@ -109,14 +109,14 @@ func (r Root) GRUB() bool {
 	return r.Read("/run/systemd/container") == ""
 }
 
-// links lists the machine's addresses with their interfaces; nil if it can't read them.
+// links lists the machine's addresses with their interfaces, or nil if it can't read them.
 func links() (out []machine.Attachment) {
 	all, err := net.Interfaces()
 	if err != nil {
 		return nil
 	}
 	for _, i := range all {
-		addrs, _ := i.Addrs() // an interface that has just gone has none
+		addrs, _ := i.Addrs() // an interface that has just disappeared has none
 		for _, a := range addrs {
 			if n, ok := a.(*net.IPNet); ok && !n.IP.IsLoopback() && !n.IP.IsLinkLocalUnicast() {
 				out = append(out, machine.Attachment{Interface: i.Name, Prefix: n.String()})
@@ -126,12 +126,12 @@ func links() (out []machine.Attachment) {
 	return out
 }
 
-// fills lists the directories that a cluster fills, the one above first.
+// fills lists the directories that a cluster fills, parents first.
 func fills() []string {
 	return []string{"/var/lib", machine.StateDir, machine.ContainerdRoot, "/var/lib/kubelet", "/var/lib/etcd"}
 }
 
-// Volumes returns the file systems of the directories that a cluster fills. What can't be found out is left out.
+// Volumes returns the file systems of the directories that a cluster fills. It omits unknown ones.
 func (r Root) Volumes() (out []machine.Volume) {
 	seen := map[uint64]bool{}
 	for _, dir := range fills() {
@@ -146,7 +146,7 @@ func (r Root) Volumes() (out []machine.Volume) {
 	return out
 }
 
-// DiskFree returns how many bytes root can still write to the file system of dir; 0 where that can't be found out.
+// DiskFree returns how many bytes root can still write to the file system of dir, or 0 if unknown.
 func (r Root) DiskFree(dir string) int64 {
 	var st unix.Statfs_t
 	if err := unix.Statfs(r.Path(dir), &st); err != nil {
@@ -155,8 +155,8 @@ func (r Root) DiskFree(dir string) int64 {
 	return int64(st.Bfree) * st.Bsize
 }
 
-// resolvConf finds the resolv.conf with name servers that pods can ask, empty for /etc/resolv.conf: behind systemd-resolved's stub, or anything
-// else at a loopback address, cluster DNS would ask itself. none reports that there is no such file.
+// resolvConf finds a resolv.conf whose name servers pods can ask; empty means /etc/resolv.conf. Behind systemd-resolved's stub, or another loopback
+// address, cluster DNS would ask itself. none reports that the machine has no resolv.conf.
 func (r Root) resolvConf() (path string, none bool) {
 	const behind = "/run/systemd/resolve/resolv.conf"
 	others, itself := r.nameServers("/etc/resolv.conf")
@@ -169,7 +169,7 @@ func (r Root) resolvConf() (path string, none bool) {
 	return "", !others
 }
 
-// nameServers reports whether a resolv.conf names name servers elsewhere, and at the machine's loopback addresses.
+// nameServers reports whether a resolv.conf names remote name servers, and loopback ones.
 func (r Root) nameServers(path string) (others, itself bool) {
 	for line := range strings.Lines(r.Read(path)) {
 		f := strings.Fields(line)
@@ -208,7 +208,7 @@ func osName(release string) string {
 	return strings.TrimSpace(v["ID"] + " " + v["VERSION_ID"])
 }
 
-// cgroupVersion is 2 only where the unified hierarchy is the main one: kubelet and runc use v1 on hybrid hosts.
+// cgroupVersion returns 2 only if the unified hierarchy is the main one: kubelet and runc use v1 on hybrid hosts.
 func (r Root) cgroupVersion() int {
 	var st unix.Statfs_t
 	if unix.Statfs(r.Path("/sys/fs/cgroup"), &st) == nil && st.Type == unix.CGROUP2_SUPER_MAGIC {
@@ -223,7 +223,7 @@ func hasCapability(status string, capability uint) bool {
 	return err == nil && set&(1<<capability) != 0
 }
 
-// defaultInterface finds the default route with the least metric in /proc/net/route.
+// defaultInterface returns the interface of the default route with the lowest metric in /proc/net/route.
 func defaultInterface(routes string) string {
 	best, name := uint64(1<<63), ""
 	for sc := bufio.NewScanner(bytes.NewReader([]byte(routes))); sc.Scan(); {

@@ -22,7 +22,7 @@ func Addresses() (out []string) {
 	return out
 }
 
-// Firewall returns the name of the active firewall: "firewalld", "ufw", or a service that loads rules which drop what no rule lets in; or nothing.
+// Firewall returns the name of the active firewall: "firewalld", "ufw", or a service that loads rules which drop packets by default; or "".
 func (r Root) Firewall() string {
 	switch {
 	case len(r.running([]string{"firewalld.service"})) > 0:
@@ -62,11 +62,11 @@ func (r Root) Balancers() []string {
 	return r.running([]string{"haproxy.service", "keepalived.service"})
 }
 
-// running returns the services of these patterns that systemd runs, by the services' cgroups.
+// running returns the services that match the patterns and that systemd runs, by their cgroups.
 func (r Root) running(patterns []string) (out []string) {
 	for _, slice := range []string{"/sys/fs/cgroup/system.slice/", "/sys/fs/cgroup/systemd/system.slice/"} {
 		for _, pattern := range patterns {
-			found, _ := filepath.Glob(r.Path(slice + pattern)) // the patterns are good
+			found, _ := filepath.Glob(r.Path(slice + pattern)) // the patterns are valid
 			for _, dir := range found {
 				if name := filepath.Base(dir); IsDir(dir) && !slices.Contains(out, name) {
 					out = append(out, name)

@@ -68,7 +68,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// TestPacketFilters: rules that are loaded at boot and drop what no rule lets in are told by their service.
+// TestPacketFilters: Firewall names the service that loads rules at boot which drop packets by default.
 func TestPacketFilters(t *testing.T) {
 	const nft = "table inet filter {\n\tchain input {\n\t\ttype filter hook input priority filter; policy drop;\n\t}\n}\n"
 	for name, c := range map[string]struct {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Leftovers returns what a former cluster left behind and what programs of a new one would take for their own: static pods, etcd's data, pod
+// Leftovers returns the remains of a former cluster that a new cluster's programs would mistake for their own: static pods, etcd's data, pod
 // networks, and their links.
 func (r Root) Leftovers() (out []string) {
 	in := func(dir string, endings ...string) {

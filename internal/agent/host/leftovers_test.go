@@ -9,7 +9,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestLeftovers: one of each kind, and what only looks like it.
+// TestLeftovers: one leftover of each kind, and lookalikes.
 func TestLeftovers(t *testing.T) {
 	for path, want := range map[string]bool{
 		"/etc/kubernetes/manifests/kube-vip.yaml": true, "/etc/kubernetes/manifests/.kubelet-keep": false, "/etc/kubernetes/manifests/README.md": false,

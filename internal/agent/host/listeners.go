@@ -16,7 +16,7 @@ import (
 // listening is the state of a listening socket in /proc/net/tcp.
 const listening = "0A"
 
-// Listeners finds the TCP ports that are listened on, and by whom, by port.
+// Listeners returns the TCP ports with a listener and the name of the listener, by port.
 func (r Root) Listeners() []machine.Listener {
 	sockets := map[string]machine.Listener{} // by inode
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
@@ -47,10 +47,10 @@ func (r Root) Listeners() []machine.Listener {
 	return out
 }
 
-// nameOwners looks through all processes' open files for the sockets, by inode. Of several that share one (a server's
-// workers), the oldest counts.
+// nameOwners finds the owners of sockets, by inode, among all processes' open files. If several processes share one (a server's workers), the oldest
+// counts.
 func (r Root) nameOwners(sockets map[string]machine.Listener) {
-	entries, _ := os.ReadDir(r.Path("/proc")) // Facts has seen that it is there
+	entries, _ := os.ReadDir(r.Path("/proc")) // Facts has checked that it exists
 	var pids []int
 	for _, e := range entries {
 		if pid, err := strconv.Atoi(e.Name()); err == nil {
@@ -60,7 +60,7 @@ func (r Root) nameOwners(sockets map[string]machine.Listener) {
 	slices.Sort(pids)
 	for _, pid := range pids {
 		dir := "/proc/" + strconv.Itoa(pid)
-		files, _ := os.ReadDir(r.Path(dir + "/fd")) // the process may have gone meanwhile
+		files, _ := os.ReadDir(r.Path(dir + "/fd")) // the process may have ended meanwhile
 		for _, f := range files {
 			target, _ := os.Readlink(r.Path(dir + "/fd/" + f.Name()))
 			inode := strings.TrimSuffix(strings.TrimPrefix(target, "socket:["), "]")
@@ -74,7 +74,7 @@ func (r Root) nameOwners(sockets map[string]machine.Listener) {
 	}
 }
 
-// serviceOf finds the service in a process's /proc/PID/cgroup, if the process is directly part of one.
+// serviceOf returns the service in a process's /proc/PID/cgroup if the process is a direct member.
 func serviceOf(cgroups string) string {
 	for line := range strings.Lines(cgroups) {
 		part := strings.SplitN(strings.TrimSpace(line), ":", 3)
@@ -88,7 +88,7 @@ func serviceOf(cgroups string) string {
 	return ""
 }
 
-// socketAddress reads "0100007F:1F90", as the kernel prints addresses: words of the machine's byte order in hexadecimal.
+// socketAddress parses "0100007F:1F90" as the kernel prints addresses: hexadecimal words in the machine's byte order.
 func socketAddress(s string) (netip.AddrPort, bool) {
 	host, port, _ := strings.Cut(s, ":")
 	n, err := strconv.ParseUint(port, 16, 16)

@@ -52,7 +52,7 @@ func TestListeners(t *testing.T) {
 	}
 }
 
-// TestListenersOfThisHost finds a socket of its own, as the real kernel shows it.
+// TestListenersOfThisHost: Listeners finds the test's own socket on the real kernel.
 func TestListenersOfThisHost(t *testing.T) {
 	for _, at := range []string{"127.0.0.1:0", "[::1]:0", ":0"} {
 		l, err := net.Listen("tcp", at)

@@ -13,10 +13,10 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// ticks a second, in which the kernel reports when a process began (USER_HZ).
+// ticks is the number of clock ticks per second in the kernel's start times (USER_HZ).
 const ticks = 100
 
-// Programs lists what runs by the last part of its first argument, and when the youngest process of that name began.
+// Programs lists the running programs by the last part of their first argument, each with the start of the youngest process of that name.
 func (r Root) Programs(now time.Time) (map[string]time.Time, error) {
 	var up unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &up); err != nil {
@@ -41,7 +41,7 @@ func (r Root) Processes(program string) ([]int, error) {
 	return out, err
 }
 
-// eachProcess calls do with each process that has arguments, and the last part of the first of them.
+// eachProcess calls do with each process that has arguments, and with the last part of its first argument.
 func (r Root) eachProcess(do func(id int, program string)) error {
 	entries, err := os.ReadDir(r.Path("/proc"))
 	if err != nil {
@@ -59,12 +59,12 @@ func (r Root) eachProcess(do func(id int, program string)) error {
 	return nil
 }
 
-// startOf reads from /proc/PID/stat when a process began. An empty file means that the process has ended.
+// startOf parses the start time of a process from /proc/PID/stat. An empty file means that the process has ended.
 func startOf(stat string, booted time.Time) (time.Time, bool) {
-	f := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:]) // the name before may hold anything
+	f := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:]) // the name before it may contain anything
 	if len(f) < 20 {
 		return time.Time{}, false
 	}
-	at, err := strconv.ParseInt(f[19], 10, 64) // the 22nd of all
+	at, err := strconv.ParseInt(f[19], 10, 64) // the 22nd field
 	return booted.Add(time.Duration(at) * time.Second / ticks), err == nil
 }

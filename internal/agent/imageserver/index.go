@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Index says which images are served.
+// Index lists the images that the server serves.
 type Index struct {
 	Images []Image `json:"images"`
 }
@@ -17,7 +17,7 @@ type Index struct {
 type Image struct {
 	Name   string `json:"name"` // with the registry: "docker.io/library/nginx"
 	Tag    string `json:"tag,omitempty"`
-	Digest string `json:"digest"` // that the tag stands for
+	Digest string `json:"digest"` // of the tag
 	// Files are the media types of index, manifests, configurations and layers, by digest. Without files, the manifest is read for them: containerd
 	// has imported such an image from an archive.
 	Files map[string]string `json:"files,omitempty"`

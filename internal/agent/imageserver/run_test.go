@@ -49,7 +49,7 @@ func (a *authority) leaf(group string) (cert, key []byte) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})
 }
 
-// TestRun admits clients with a certificate of the authority and a group, and no others.
+// TestRun: the server admits clients with a certificate of the authority and a group, and no others.
 func TestRun(t *testing.T) {
 	ours, theirs := newAuthority(t), newAuthority(t)
 	dir := t.TempDir()

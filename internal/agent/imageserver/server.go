@@ -1,5 +1,5 @@
-// Package imageserver is a read-only registry of container images for the machines of one cluster: files named by digest, and an index that says
-// which names they have.
+// Package imageserver is a read-only registry of container images for the machines of one cluster. It serves files named by digest, and an index with
+// the images' names.
 //
 // It knows nothing of bundles and clusters.
 package imageserver
@@ -27,7 +27,7 @@ import (
 // Options configures a server.
 type Options struct {
 	Listen    string   // "10.0.0.1:5443"
-	Index     string   // file with an Index; a change counts from the next request on
+	Index     string   // file with an Index; a change takes effect with the next request
 	Blobs     []string // directories with files named by the digits of their digests
 	Cert, Key string   // files of the server's certificate
 	CA        string   // file with the authorities of clients' certificates
@@ -61,7 +61,7 @@ func Run(ctx context.Context, o Options) error {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if err := s.Shutdown(last); err != nil {
-		return s.Close() // what still runs is cut off: clients go on at the other replica
+		return s.Close() // cut off open requests: clients continue with the other replica
 	}
 	return nil
 }
@@ -216,5 +216,5 @@ func refuse(w http.ResponseWriter, status int, code, message string) {
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // a client that has gone gets no answer
+	_ = json.NewEncoder(w).Encode(v) // a client that disconnected gets no answer
 }

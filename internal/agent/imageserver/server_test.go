@@ -52,7 +52,7 @@ func (f *fixture) serve(images ...Image) {
 	testkit.Must(f.t, os.WriteFile(f.o.Index, testkit.Value(json.Marshal(Index{Images: images}))(f.t), 0o644))
 }
 
-// ask sends a request of a client with a group.
+// ask sends a request as a client with a group.
 func (f *fixture) ask(method, path, group string, header ...string) *httptest.ResponseRecorder {
 	f.t.Helper()
 	r := httptest.NewRequest(method, path, nil)
@@ -67,7 +67,7 @@ func (f *fixture) ask(method, path, group string, header ...string) *httptest.Re
 
 const nodes = "system:nodes"
 
-// TestServe answers as containerd asks.
+// TestServe: the server answers containerd's requests.
 func TestServe(t *testing.T) {
 	f := newFixture(t)
 	layer := f.put("blobs", "a layer")
@@ -121,7 +121,7 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// TestIndexChanges counts a new index from the next request on, and survives a damaged one.
+// TestIndexChanges: a new index takes effect with the next request, and a damaged one changes nothing.
 func TestIndexChanges(t *testing.T) {
 	f := newFixture(t)
 	path := "/v2/a/manifests/1?ns=q.io"

@@ -12,8 +12,8 @@ import (
 	"github.com/naupegos/naupegos/internal/registry/order"
 )
 
-// Choose returns the disk that an order's rule names. owner says whose system a disk holds: the machine's own goes before others, so that a machine
-// never has two systems. fail.Refused says of each disk why it is not the one, or which names of the order no disk has.
+// Choose returns the disk that an order's rule selects. owner returns the owner of a disk's system: the machine's own disk has precedence, so that a
+// machine never has two systems. fail.Refused says why each disk is unsuitable, or which names of the order match no disk.
 func Choose(o *order.Order, disks []facts.Disk, owner func(facts.Disk) Owner) (facts.Disk, error) {
 	if missing := facts.Missing(disks, o.Names()...); len(missing) > 0 {
 		words := strings.Join(missing, ", ")
@@ -63,13 +63,13 @@ func Choose(o *order.Order, disks []facts.Disk, owner func(facts.Disk) Owner) (f
 	}), nil
 }
 
-// mayOverwrite reports whether an order lets a disk's content be overwritten. Another machine's system is as foreign as any other content: its etcd
-// may be wanted yet.
+// mayOverwrite reports whether an order permits overwriting a disk's content. Another machine's system is as foreign as any other content, because
+// its etcd may still be needed.
 func mayOverwrite(o *order.Order, all []facts.Disk, d facts.Disk, owner Owner) bool {
 	return owner == Unknown || owner == Owner(o.UUID) || facts.Consents(all, d, o.Disk.Consent)
 }
 
-// unfit says why a disk can't be the system's; empty if it can.
+// unfit returns why a disk can't hold the system, or "" if it can.
 func unfit(o *order.Order, all []facts.Disk, d facts.Disk, owner Owner) string {
 	needs := max(slots.Needs(o.Slot()), o.Disk.MinBytes)
 	switch {

@@ -35,7 +35,7 @@ func TestChoose(t *testing.T) {
 
 		elsewhere []string
 
-		ours   string           // serial number of a disk that we have installed
+		ours   string           // serial number of a disk that Naupegos installed
 		owners map[string]Owner // by serial number
 		want   string           // path; or, with spaces, words of the refusal
 	}{

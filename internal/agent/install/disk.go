@@ -23,7 +23,7 @@ import (
 	"github.com/naupegos/naupegos/internal/registry/facts"
 )
 
-// run runs a program, in a root file system of its own where chroot isn't empty, and has its last words in the error.
+// run runs a program, in a root file system of its own unless chroot is empty. Its error contains the end of the program's output.
 func run(ctx context.Context, chroot, stdin, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	if chroot != "" {
@@ -41,7 +41,7 @@ func run(ctx context.Context, chroot, stdin, name string, args ...string) (strin
 	return out.String(), nil
 }
 
-// newID makes an ID of a partition.
+// newID generates the ID of a partition.
 func newID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
@@ -59,7 +59,7 @@ func sectorSize(disk string) (int, error) {
 	return unix.IoctlGetInt(int(f.Fd()), unix.BLKSSZGET)
 }
 
-// partition writes a new partition table, and waits until the kernel has the partitions. What was on the disk can't be booted any more.
+// partition writes a new partition table and waits until the kernel has read the partitions. The disk's old content no longer boots.
 func partition(ctx context.Context, disk facts.Disk, slot int64) ([]slots.Partition, error) {
 	if n, err := sectorSize(disk.Path); err != nil || n != int(slots.Sector) {
 		return nil, fail.New(fail.Refused, "the disk has sectors of %d bytes, and GRUB for BIOS wants 512: %v", n, err).At(disk.Path).Do("set the disk to sectors of 512 bytes (nvme format), or name another one")
@@ -90,8 +90,8 @@ func partition(ctx context.Context, disk facts.Disk, slot int64) ([]slots.Partit
 	return table, nil
 }
 
-// clearDisk makes a disk's beginning and end zeros, boot loaders included: an installation that is cut off leaves nothing that boots halfway. It holds the
-// disk for itself, and looks again whether it is still the one that was chosen, and still empty unless it may be overwritten.
+// clearDisk zeroes a disk's beginning and end, boot loaders included, so that an interrupted installation leaves nothing that half boots. It opens
+// the disk exclusively, and checks again that it is the chosen disk, and still empty unless it may be overwritten.
 func clearDisk(root host.Root, disk facts.Disk, overwrite bool) (err error) {
 	f, err := os.OpenFile(root.Path(disk.Path), os.O_RDWR|unix.O_EXCL, 0)
 	if err != nil {
@@ -116,8 +116,8 @@ func clearDisk(root host.Root, disk facts.Disk, overwrite bool) (err error) {
 	return nil
 }
 
-// zero writes zeros where a disk's content is looked for. The mark of an unfinished installation comes first: whenever this is cut off, the disk is
-// still known as ours.
+// zero zeroes the places in which a disk's content is recognized. It writes the mark of an unfinished installation first, so that the disk is
+// recognized as ours after an interruption at any point.
 func zero(f *os.File, size int64) error {
 	mark := make([]byte, slots.Sector)
 	copy(mark, disks.Unfinished)
@@ -138,14 +138,14 @@ func zero(f *os.File, size int64) error {
 	return f.Sync()
 }
 
-// mount mounts a device, and returns what unmounts it.
+// mount mounts a device and returns the function that unmounts it.
 func mount(dev, dir, kind string, flags uintptr) (func() error, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fail.Wrap(fail.Refused, err, "make %s", dir)
 	}
 	data := ""
 	if kind == "ext4" && flags&unix.MS_RDONLY != 0 {
-		data = "noload" // replaying the journal would write to a disk that is only looked at
+		data = "noload" // replaying the journal would write to a disk that is only inspected
 	}
 	if err := unix.Mount(dev, dir, kind, flags, data); err != nil {
 		return nil, fail.Wrap(fail.Refused, err, "mount %s (%s)", dev, kind).At(dir)
@@ -158,16 +158,16 @@ func mount(dev, dir, kind string, flags uintptr) (func() error, error) {
 	}, nil
 }
 
-// Owner says whose system a disk holds: Foreign, Unknown, or the UUID of a machine.
+// Owner is the owner of a disk's system: Foreign, Unknown, or the UUID of a machine.
 type Owner string
 
-// The owners that are no machine.
+// The owners that are not machines.
 const (
-	Foreign Owner = ""        // Naupegos has not installed it
-	Unknown Owner = "unknown" // Naupegos has, and it does not say on which machine: the installation was cut off, or the disk fails
+	Foreign Owner = ""        // Naupegos did not install it
+	Unknown Owner = "unknown" // Naupegos installed it on an unknown machine: the installation was interrupted, or the disk fails
 )
 
-// Owners returns what says whose system a disk holds. dir is where a disk is mounted meanwhile, and only read.
+// Owners returns a function that finds the owner of a disk's system. It mounts the disk read-only at dir meanwhile.
 func Owners(root host.Root, dir string) func(facts.Disk) Owner {
 	known := map[string]Owner{}
 	return func(d facts.Disk) Owner {
@@ -191,10 +191,10 @@ func ownerOf(root host.Root, d facts.Disk, dir string) Owner {
 	return Foreign
 }
 
-// partitionNamed returns the device of a disk's partition with this name, or "" if there is none.
+// partitionNamed returns the device of a disk's partition with this name, or "" if it does not exist.
 func partitionNamed(sys string, d facts.Disk, partition string) string {
 	name := filepath.Base(d.Path)
-	found, _ := filepath.Glob(filepath.Join(sys, "block", name, name+"*", "uevent")) // the pattern is a good one
+	found, _ := filepath.Glob(filepath.Join(sys, "block", name, name+"*", "uevent")) // the pattern is valid
 	for _, f := range found {
 		data, err := os.ReadFile(f)
 		if err == nil && strings.Contains("\n"+string(data), "\nPARTNAME="+partition+"\n") {

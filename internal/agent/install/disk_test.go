@@ -16,7 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// oneDisk is a machine with a disk of 100 MiB, which holds something at a place.
+// oneDisk is a machine with a disk of 100 MiB and some content.
 func oneDisk(t *testing.T, data string, at int64) (host.Root, facts.Disk) {
 	t.Helper()
 	root := host.Root(t.TempDir())
@@ -31,7 +31,7 @@ func oneDisk(t *testing.T, data string, at int64) (host.Root, facts.Disk) {
 	return root, disks.List(root)[0]
 }
 
-// TestClearDisk: what is cleared is ours from the first byte on, and nothing else is cleared.
+// TestClearDisk: a cleared disk is marked as ours from the first byte on, and no other disk is cleared.
 func TestClearDisk(t *testing.T) {
 	root, disk := oneDisk(t, "", 0)
 	put := func(at int64, data string) {
@@ -54,7 +54,7 @@ func TestClearDisk(t *testing.T) {
 	testkit.Must(t, clearDisk(root, disk, true))
 	after := whole()
 	if !bytes.HasPrefix(after, []byte(disks.Unfinished)) || bytes.Contains(after, []byte("superblock")) || !bytes.Contains(after, []byte("between")) {
-		t.Error("the disk's beginning and end are not what they should be")
+		t.Error("the disk's beginning and end are wrong")
 	}
 	again := disks.List(root)[0]
 	if !slices.Equal(again.Holds, []string{disks.HoldsUnfinished}) || Owners(root, t.TempDir())(again) != Unknown {
@@ -66,7 +66,7 @@ func TestClearDisk(t *testing.T) {
 	testkit.Fails(t, clearDisk(root, disk, true), fail.Refused, "open the disk")
 }
 
-// TestCutOff: wherever the clearing of a disk is cut off, the disk is ours afterwards.
+// TestCutOff: after an interruption of clearDisk at any point, the disk is marked as ours.
 func TestCutOff(t *testing.T) {
 	root, _ := oneDisk(t, "EFI PART", 512)
 	f := testkit.Value(os.OpenFile(root.Path("/dev/sda"), os.O_RDWR, 0))(t)

@@ -19,21 +19,21 @@ type files interface {
 	File(ctx context.Context, path string, offset int64) (body io.ReadCloser, at int64, err error)
 }
 
-// stream reads a blob from the server. Where the server goes away it asks again from where it stopped, for as long as patience lasts without a
-// single byte. It ends as the blob does, or with an error: fail.Conflict where what came is not the blob.
+// stream reads a blob from the server. If the server disconnects, it continues at the same offset, and gives up after patience without a single byte.
+// It ends like the blob, or with an error: fail.Conflict if the data is not the blob.
 type stream struct {
-	ctx      context.Context //nolint:containedctx // a reader has no other
+	ctx      context.Context //nolint:containedctx // io.Reader has no context
 	from     files
 	blob     order.Blob
 	patience time.Duration
-	pause    time.Duration // before it asks again
+	pause    time.Duration // pause before a retry
 	say      func(string)
 
 	body  io.ReadCloser
-	stall *time.Timer // closes a body that says nothing any more
+	stall *time.Timer // closes a body that has become silent
 	at    int64
 	sum   hash.Hash
-	since time.Time // the last byte
+	since time.Time // time of the last byte
 }
 
 // Usual bounds of a stream.
@@ -98,7 +98,7 @@ func (s *stream) open() error {
 	return nil
 }
 
-// wait waits before it is tried again, or returns why it isn't.
+// wait waits before the next attempt, or returns why there must be none.
 func (s *stream) wait(why error) error {
 	if fail.KindOf(why) == fail.NotFound || fail.KindOf(why) == fail.Refused {
 		return why
@@ -115,7 +115,7 @@ func (s *stream) wait(why error) error {
 	}
 }
 
-// end is io.EOF where the blob came as it should.
+// end returns io.EOF if the blob arrived intact.
 func (s *stream) end() error {
 	s.Close()
 	if got := hex.EncodeToString(s.sum.Sum(nil)); got != s.blob.SHA256 {

@@ -11,13 +11,13 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// IdentityFile is beside StateDir's other files.
+// IdentityFile is in StateDir.
 const IdentityFile = "machine.json"
 
-// Identity is who an installed machine is, and whom it reports to. It lies on the state's partition, of mode 0600.
+// Identity is the identity of an installed machine and of its server. It is a file on the state partition with mode 0600.
 type Identity struct {
 	UUID        string            `json:"uuid"`
-	MAC         string            `json:"mac"` // of the interface that it boots by
+	MAC         string            `json:"mac"` // of the boot interface
 	Server      string            `json:"server"`
 	Authority   string            `json:"authority"` // PEM
 	Certificate string            `json:"certificate"`
@@ -25,7 +25,7 @@ type Identity struct {
 	Key         *ecdsa.PrivateKey `json:"-"`
 }
 
-// SaveIdentity writes it down.
+// SaveIdentity writes the identity.
 func SaveIdentity(dir string, id Identity) error {
 	text, err := encodeKey(id.Key)
 	if err != nil {
@@ -34,12 +34,12 @@ func SaveIdentity(dir string, id Identity) error {
 	id.KeyPEM = string(text)
 	data, err := json.Marshal(id)
 	if err != nil {
-		return fail.Wrap(fail.Internal, err, "write down who the machine is")
+		return fail.Wrap(fail.Internal, err, "store the machine's identity")
 	}
 	return Replace(filepath.Join(dir, IdentityFile), data, 0o600)
 }
 
-// LoadIdentity reads it, or returns fail.NotFound if there is none. Errors never quote the file.
+// LoadIdentity reads the identity, or returns fail.NotFound if there is none. Errors never quote the file.
 func LoadIdentity(dir string) (*Identity, error) {
 	path := filepath.Join(dir, IdentityFile)
 	data, err := os.ReadFile(path)
@@ -47,7 +47,7 @@ func LoadIdentity(dir string) (*Identity, error) {
 		return nil, fail.New(fail.NotFound, "this machine was not installed by naupegos").At(path)
 	}
 	if err != nil {
-		return nil, fail.Wrap(fail.Refused, err, "read who the machine is")
+		return nil, fail.Wrap(fail.Refused, err, "read the machine's identity")
 	}
 	var id Identity
 	damaged := fail.New(fail.Invalid, "the machine's identity can't be read").At(path).Do("install the machine again: naupegos machine reinstall")
@@ -60,7 +60,7 @@ func LoadIdentity(dir string) (*Identity, error) {
 	return &id, nil
 }
 
-// Dial returns the machine's server.
+// Dial returns a client for the machine's server.
 func (id *Identity) Dial() (*ask.Server, error) {
 	return ask.New(ask.Identity{UUID: id.UUID, Server: id.Server, Authority: []byte(id.Authority), Key: id.Key, Certificate: []byte(id.Certificate)})
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// loadKernel loads the kernel of a slot that is mounted at root, to be started without the firmware. GRUB is not asked, and remembers what it did:
-// a trial that ends badly ends in the good slot by itself.
+// loadKernel loads the kernel of the slot mounted at root, to be started without the firmware. GRUB is bypassed and keeps its state, so a failed
+// trial returns to the good slot by itself.
 func loadKernel(root, slot, id string, trial bool) error {
 	kernel, err := os.Open(filepath.Join(root, "vmlinuz"))
 	if err != nil {
@@ -30,7 +30,7 @@ func loadKernel(root, slot, id string, trial bool) error {
 	return nil
 }
 
-// commandLine is the kernel's, as GRUB has it.
+// commandLine returns the kernel's command line as GRUB would set it.
 func commandLine(slot, id string, trial bool) string {
 	words := []string{"root=PARTUUID=" + id, "ro", "naupegos.slot=" + slot, "panic=30", "console=tty0", "console=ttyS0,115200", "consoleblank=0"}
 	if trial {
@@ -39,7 +39,8 @@ func commandLine(slot, id string, trial bool) string {
 	return strings.Join(words, " ")
 }
 
-// Running says from which slot the kernel was started, by its command line, and whether that is a trial: empty where it was from none.
+// Running returns the slot that the kernel was started from, according to its command line, and whether that is a trial. The slot is empty if the
+// kernel was not started from one.
 func Running(cmdline string) (slot string, trial bool) {
 	for word := range strings.FieldsSeq(cmdline) {
 		switch word {

@@ -17,15 +17,15 @@ import (
 	"github.com/naupegos/naupegos/internal/registry/facts"
 )
 
-// The state's partition gets its file system by a program of the system that is written first, which takes minutes. The machine's key is in its
-// memory alone until then, and a power cut would cost another approval. So the other slot, which nothing uses before the first update, begins with the
+// The state partition gets its file system from a program of the system, which is written first and takes minutes. Until then the machine's key would
+// be only in memory, and a power cut would cost another approval. Therefore the other slot, which is unused before the first update, begins with the
 // key meanwhile.
 const (
 	keyMark = "naupegos machine key\n"
 	keyRoom = 64 << 10
 )
 
-// encodeKey writes a machine's key as PEM.
+// encodeKey encodes a machine's key as PEM.
 func encodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
@@ -57,7 +57,7 @@ func putKey(dev string, key *ecdsa.PrivateKey) error {
 	return begin(dev, append([]byte(keyMark), text...))
 }
 
-// dropKey has a partition that begins with the key begin with zeros.
+// dropKey zeroes the beginning of a partition that begins with the key.
 func dropKey(dev string) error { return begin(dev, nil) }
 
 func begin(dev string, with []byte) error {
@@ -69,12 +69,12 @@ func begin(dev string, with []byte) error {
 	copy(data, with)
 	_, err = f.WriteAt(data, 0)
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return fail.Wrap(fail.Refused, err, "write down who the machine is while it is installed").At(dev).Do("the disk may be failing: look at the kernel's log")
+		return fail.Wrap(fail.Refused, err, "store the machine's key during its installation").At(dev).Do("the disk may be failing: look at the kernel's log")
 	}
 	return nil
 }
 
-// keyOf reads the key at the beginning of a partition, or returns fail.NotFound.
+// keyOf returns the key at the beginning of a partition, or fail.NotFound.
 func keyOf(dev string) (*ecdsa.PrivateKey, error) {
 	f, err := os.Open(dev)
 	if err != nil {
@@ -93,8 +93,8 @@ func keyOf(dev string) (*ecdsa.PrivateKey, error) {
 	return nil, fail.New(fail.NotFound, "the slot does not begin with a key").At(dev)
 }
 
-// SavedKey returns the key that the machine had when it was installed the last time, or when an installation was cut off, so that to install it again
-// needs no new approval: fail.NotFound where no disk has one. dir is where a disk is mounted meanwhile, and only read; sys is /sys.
+// SavedKey returns the machine's key from its last or interrupted installation, so that a reinstallation needs no new approval. It returns
+// fail.NotFound if no disk has a key. It mounts disks read-only at dir; sys is /sys.
 func SavedKey(sys string, disks []facts.Disk, dir string) (*ecdsa.PrivateKey, error) {
 	var why []string
 	for _, d := range disks {
@@ -118,7 +118,7 @@ func SavedKey(sys string, disks []facts.Disk, dir string) (*ecdsa.PrivateKey, er
 	return nil, fail.New(fail.NotFound, "no disk holds the machine's key: %s", strings.Join(why, "; "))
 }
 
-// keyOfState reads the key of an installed machine.
+// keyOfState returns the key of an installed machine.
 func keyOfState(dev, dir string) (*ecdsa.PrivateKey, error) {
 	id, err := identityOn(dev, dir)
 	if err != nil {
@@ -127,7 +127,7 @@ func keyOfState(dev, dir string) (*ecdsa.PrivateKey, error) {
 	return id.Key, nil
 }
 
-// identityOn reads who the machine is whose state's partition dev is.
+// identityOn returns the identity of the machine whose state partition is dev.
 func identityOn(dev, dir string) (*Identity, error) {
 	undo, err := mount(dev, dir, "ext4", unix.MS_RDONLY)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestKeyOutlastsPower: a machine whose installation is cut off before its key has a file system finds the key again. Once the file system has the
-// key, no trace is left beside it. Damaged data is no key and never quoted.
+// TestKeyOutlastsPower: a machine whose installation is interrupted before its key has a file system finds the key again. Once the file system has
+// the key, no other copy remains. Damaged data is not a key and never quoted.
 func TestKeyOutlastsPower(t *testing.T) {
 	dir := t.TempDir()
 	disk, sys := facts.Disk{Path: filepath.Join(dir, "dev", "sda")}, filepath.Join(dir, "sys")

@@ -1,7 +1,7 @@
-// Package install installs a machine by the order that its server gives it: it chooses the disk, writes system and boot loaders, checks what it has
-// written, makes the system the machine's own, and says how that went. On an installed machine it writes the slot that does not run.
+// Package install installs a machine according to its server's order: it chooses the disk, writes systems and boot loaders, verifies what it has
+// written, makes the system the machine's own, and reports the outcome. On an installed machine it writes the slot that does not run.
 //
-// It decides nothing that the order doesn't say, touches no disk that the order's rule doesn't give it, and knows nothing of clusters.
+// It does only what the order says, touches only the disk that the order's rule selects, and knows nothing of clusters.
 package install
 
 import (
@@ -21,22 +21,22 @@ import (
 	"github.com/naupegos/naupegos/internal/registry/order"
 )
 
-// Options says which machine is installed, and by whose word.
+// Options are the machine to install and its server.
 type Options struct {
 	UUID, MAC   string
 	Server      string            // https:// URL
-	Authority   []byte            // PEM; who signs the server's certificate
-	Key         *ecdsa.PrivateKey // the machine's, approved
+	Authority   []byte            // PEM of the authority of the server's certificate
+	Key         *ecdsa.PrivateKey // the machine's approved key
 	Certificate []byte            // PEM
 	Say         func(string)      // writes to the machine's consoles; nil: nothing is written
-	Pause       time.Duration     // before the server is asked again, at first; 0: 5 s. It doubles up to a minute
-	Dir         string            // for what is mounted meanwhile; empty: /run/naupegos-install
-	Root        host.Root         // where the machine's file system begins; empty: /
+	Pause       time.Duration     // first pause before the server is asked again; 0: 5 s. It doubles up to a minute
+	Dir         string            // directory for temporary mounts; empty: /run/naupegos-install
+	Root        host.Root         // root of the machine's file system; empty: /
 }
 
-// Done is how an installation ended.
+// Done is the outcome of an installation.
 type Done struct {
-	Next     string // order.Reboot, order.Kexec or order.Poweroff; with the second, the kernel is loaded
+	Next     string // order.Reboot, order.Kexec or order.Poweroff; with Kexec, the kernel is loaded
 	HostKeys []string
 	Order    *order.Order
 }
@@ -47,11 +47,11 @@ type installation struct {
 	server *ask.Server
 	order  *order.Order
 	log    []string
-	told   time.Time // when the server was told last
+	told   time.Time // when the server last got a report
 }
 
-// Machine installs the machine once its server lets it, and tells the server how that ended. What failed it tries again for as often as the server
-// lets it; it returns when it is done, when ctx ends, or when the server does not know the machine any more.
+// Machine installs the machine once its server permits it, and reports the outcome. It retries a failed installation as often as the server permits.
+// It returns when the installation is done, when ctx ends, or when the server no longer knows the machine.
 func Machine(ctx context.Context, o Options) (*Done, error) {
 	if o.Say == nil {
 		o.Say = func(string) {}
@@ -98,10 +98,11 @@ func Machine(ctx context.Context, o Options) (*Done, error) {
 	}
 }
 
-// reporting is how long a machine tries to say how its installation ended.
+// reporting is how long Machine tries to report the outcome of an installation.
 const reporting = 10 * time.Minute
 
-// attempt carries the order out, and says how that ended. An attempt that failed, and that the server does not hear of, ends with its authorization.
+// attempt carries out the order and reports the outcome. If no report of a failed attempt reaches the server, the attempt ends with its
+// authorization.
 func (i *installation) attempt(ctx context.Context) (*Done, error) {
 	i.say("installing %s as %s", i.order.System.Kubernetes, i.order.Hostname)
 	done, err := i.install(ctx)
@@ -136,14 +137,14 @@ func (i *installation) pause() time.Duration {
 	return 5 * time.Second
 }
 
-// say writes a line to the machine's consoles, and notes it for the server.
+// say writes a line to the machine's consoles and remembers it for the server.
 func (i *installation) say(format string, a ...any) {
 	text := fmt.Sprintf(format, a...)
 	i.log = append(i.log, time.Now().UTC().Format(time.RFC3339)+" "+text)
 	i.Say(text)
 }
 
-// progress tells the server, now and then, how far it is; that renews the authorization. Only its refusal ends an installation.
+// progress reports the progress to the server from time to time, which renews the authorization. Only the server's refusal ends the installation.
 func (i *installation) progress(ctx context.Context, stage string, total int64) func(done int64) error {
 	return func(done int64) error {
 		if done != total && time.Since(i.told) < 10*time.Second {
@@ -160,7 +161,7 @@ func (i *installation) progress(ctx context.Context, stage string, total int64) 
 
 func (i *installation) install(ctx context.Context) (*Done, error) {
 	o := i.order
-	all, owner := disks.List(i.Root), Owners(i.Root, filepath.Join(i.Dir, "owner")) // days may have passed since the machine was discovered
+	all, owner := disks.List(i.Root), Owners(i.Root, filepath.Join(i.Dir, "owner")) // the discovery may be days old
 	disk, err := Choose(o, all, owner)
 	if err != nil {
 		return nil, err
@@ -209,7 +210,7 @@ func (i *installation) install(ctx context.Context) (*Done, error) {
 	if err := dropKey(dev(slots.NumberB)); err != nil {
 		return nil, err
 	}
-	// the boot loaders are last: what was cut off before does not boot
+	// Write the boot loaders last: an interrupted installation does not boot.
 	if err := i.writeTo(ctx, disk.Path, "write head", o.System.Head, true); err != nil {
 		return nil, err
 	}
@@ -249,7 +250,7 @@ func writeBlob(ctx context.Context, from files, dev string, b order.Blob, head b
 	return err
 }
 
-// saveState writes down on the state's partition who the machine is.
+// saveState writes the machine's identity to the state partition.
 func (i *installation) saveState(dev string) (err error) {
 	dir := filepath.Join(i.Dir, "state")
 	undo, err := mount(dev, dir, "ext4", 0)

@@ -15,7 +15,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestOwners reads from the file system of a state's partition whose system a disk holds.
+// TestOwners: Owners reads the owner of a disk's system from the file system of its state partition.
 func TestOwners(t *testing.T) {
 	program := func(args ...string) string {
 		t.Helper()

@@ -16,16 +16,16 @@ import (
 	"github.com/naupegos/naupegos/internal/registry/order"
 )
 
-// Where things lie in a slot, and on the state's partition, which is mounted at StateDir.
+// Paths in a slot, and on the state partition, which is mounted at StateDir.
 const (
 	StateDir      = "/var/lib/naupegos-machine"
-	InstalledFile = "/usr/local/lib/naupegos/installed.json" // the order that the slot was written by
+	InstalledFile = "/usr/local/lib/naupegos/installed.json" // the order of the slot
 )
 
-// Partitions are those of the machine's disk, by their IDs as fstab names them.
+// Partitions are the partitions of the machine's disk, by their IDs as in fstab.
 type Partitions struct{ Slot, ESP, State string }
 
-// seat makes the image in a slot the machine's own. root is where the slot is mounted, and mac the interface that the machine boots by.
+// seat adapts the image in a slot to the machine. root is the slot's mount point, and mac the boot interface.
 func seat(root string, o *order.Order, p Partitions, mac string) error {
 	installed, err := json.MarshalIndent(o, "", "  ")
 	if err != nil {
@@ -62,7 +62,7 @@ func seat(root string, o *order.Order, p Partitions, mac string) error {
 	return os.Chmod(filepath.Join(root, "/root/.ssh"), 0o700)
 }
 
-// fstab: what outlasts a system is bound into its place. A foreign etcd's or kubelet's data directory is created on the state's partition.
+// fstab bind-mounts the data that outlasts a system. It creates the data directory of a foreign etcd or kubelet on the state partition.
 func fstab(p Partitions) string {
 	return fmt.Sprintf("PARTUUID=%s / ext4 rw,errors=remount-ro,x-systemd.growfs 0 1\nPARTUUID=%s /boot/efi vfat umask=0077 0 0\nPARTUUID=%s %s ext4 rw 0 2\n",
 		p.Slot, p.ESP, p.State, StateDir) + "" +
@@ -70,7 +70,7 @@ func fstab(p Partitions) string {
 		StateDir + "/kubelet /var/lib/kubelet none bind,x-systemd.requires-mounts-for=" + StateDir + " 0 0\n"
 }
 
-// networkFiles are systemd-networkd's.
+// networkFiles returns the files of systemd-networkd.
 func networkFiles(o *order.Order, mac string) map[string]string {
 	out := map[string]string{}
 	if len(o.Network) == 0 {
@@ -101,7 +101,7 @@ func lines(all []string) string {
 	return strings.Join(all, "\n") + "\n"
 }
 
-// Replace writes a file whole, with its directory: it has the old content or the new one.
+// Replace atomically replaces a file and creates its directory.
 func Replace(path string, data []byte, mode os.FileMode) error {
 	err := os.MkdirAll(filepath.Dir(path), 0o755)
 	if err != nil {
@@ -121,7 +121,7 @@ func Replace(path string, data []byte, mode os.FileMode) error {
 	return nil
 }
 
-// inSlot mounts a slot with a disk's devices, has do work there, and unmounts it.
+// inSlot mounts a slot with a disk's devices, calls do, and unmounts it.
 func inSlot(dev, dir string, do func(root string) error) (err error) {
 	undo, err := mount(dev, dir, "ext4", 0)
 	if err != nil {
@@ -137,7 +137,7 @@ func inSlot(dev, dir string, do func(root string) error) (err error) {
 	return do(dir)
 }
 
-// hostKeys makes SSH's keys of the machine in a slot that has none, and returns the public ones.
+// hostKeys generates the SSH host keys in a slot that has none, and returns the public ones.
 func hostKeys(ctx context.Context, root string) ([]string, error) {
 	const file = "/etc/ssh/ssh_host_ed25519_key"
 	if _, err := os.Stat(filepath.Join(root, file)); errors.Is(err, os.ErrNotExist) {
@@ -148,7 +148,7 @@ func hostKeys(ctx context.Context, root string) ([]string, error) {
 	return PublicKeys(root)
 }
 
-// PublicKeys returns the public keys by which SSH knows a system, without comments.
+// PublicKeys returns the public SSH host keys of a system, without comments.
 func PublicKeys(root string) ([]string, error) {
 	found, err := filepath.Glob(filepath.Join(root, "/etc/ssh/ssh_host_*_key.pub"))
 	if err != nil {
@@ -167,7 +167,7 @@ func PublicKeys(root string) ([]string, error) {
 	return out, nil
 }
 
-// setBoot makes the boot loader start a slot.
+// setBoot configures the boot loader to start a slot.
 func setBoot(espDev, dir string, e slots.Env) (err error) {
 	undo, err := mount(espDev, dir, "vfat", 0)
 	if err != nil {

@@ -15,13 +15,13 @@ import (
 	"github.com/naupegos/naupegos/internal/registry/order"
 )
 
-// Place is where the machine that runs has what an update needs.
+// Place has the paths of the running machine that an update needs.
 type Place struct {
-	Root   string // of the system that runs; empty: /
-	Slot   string // that it runs from
-	ByID   string // directory with the partitions by their IDs; empty: /dev/disk/by-partuuid
-	ESP    string // where the EFI system partition is mounted; empty: /boot/efi
-	Mount  string // where the other slot is mounted meanwhile; empty: /run/naupegos-slot
+	Root   string // root of the running system; empty: /
+	Slot   string // slot of the running system
+	ByID   string // directory of the partitions by ID; empty: /dev/disk/by-partuuid
+	ESP    string // mount point of the EFI system partition; empty: /boot/efi
+	Mount  string // temporary mount point of the other slot; empty: /run/naupegos-slot
 	Device func(id string) string
 }
 
@@ -39,15 +39,15 @@ func (p *Place) defaults() {
 	}
 }
 
-// Stage writes the system of an order into the slot that does not run, and takes over what makes this machine this machine, and what was applied.
-// Nothing that runs is touched, and nothing boots otherwise yet: see Try. Root is where the running system has its partitions' IDs (fstab).
+// Stage writes the system of an order into the slot that does not run, and copies the machine's identity and the applied configuration into it. It
+// touches nothing that runs, and does not change what boots: see Try. Root's fstab has the IDs of the partitions.
 func Stage(ctx context.Context, server *ask.Server, o *order.Order, p Place, mac string, say func(string)) error {
 	p.defaults()
 	env, err := slots.ReadEnv(filepath.Join(p.ESP, slots.EnvPath))
 	if err != nil {
 		return err
 	}
-	if env.Try != "" { // what was to be tried is overwritten now
+	if env.Try != "" { // a pending trial is now overwritten
 		env.Try = ""
 		if err := slots.WriteEnv(filepath.Join(p.ESP, slots.EnvPath), env); err != nil {
 			return err
@@ -88,7 +88,7 @@ func roomFor(dev string, b order.Blob) error {
 	return nil
 }
 
-// Try makes the boot loader try the other slot at the next start, once.
+// Try configures the boot loader to boot the other slot once, at the next start.
 func Try(p Place) error {
 	p.defaults()
 	path := filepath.Join(p.ESP, slots.EnvPath)
@@ -100,7 +100,7 @@ func Try(p Place) error {
 	return slots.WriteEnv(path, env)
 }
 
-// LoadOther loads the kernel of the other slot, for kexec: a trial, too.
+// LoadOther loads the kernel of the other slot for kexec, which is also a trial.
 func LoadOther(p Place) error {
 	p.defaults()
 	env, err := slots.ReadEnv(filepath.Join(p.ESP, slots.EnvPath))
@@ -112,7 +112,7 @@ func LoadOther(p Place) error {
 	return inSlot(p.Device(id), p.Mount, func(root string) error { return loadKernel(root, other, id, true) })
 }
 
-// Confirm makes the boot loader start the running slot from now on.
+// Confirm configures the boot loader to boot the running slot from now on.
 func Confirm(p Place) error {
 	p.defaults()
 	path := filepath.Join(p.ESP, slots.EnvPath)
@@ -127,7 +127,7 @@ func Confirm(p Place) error {
 	return slots.WriteEnv(path, env)
 }
 
-// Live brings the system that runs up to an order that differs in nothing that needs a restart: fail.Refused where it does.
+// Live applies an order that differs only in settings that need no restart to the running system. It returns fail.Refused for any other order.
 func Live(o, now *order.Order, root string) error {
 	rest := *o
 	rest.SSHKeys, rest.TrialSeconds, rest.Group, rest.First, rest.Disk, rest.Data = now.SSHKeys, now.TrialSeconds, now.Group, now.First, now.Disk, now.Data
@@ -141,7 +141,7 @@ func Live(o, now *order.Order, root string) error {
 	return errors.Join(Replace(filepath.Join(root, "/root/.ssh/authorized_keys"), []byte(lines(o.SSHKeys)), 0o600), Replace(filepath.Join(root, InstalledFile), append(data, '\n'), 0o644))
 }
 
-// Installed reads the order that the running system was written by.
+// Installed returns the order that the running system was written from.
 func Installed(root string) (*order.Order, error) {
 	data, err := os.ReadFile(filepath.Join(root, InstalledFile))
 	if err != nil {
@@ -150,7 +150,7 @@ func Installed(root string) (*order.Order, error) {
 	return order.Parse(data)
 }
 
-// partitionsOf finds the IDs that a system's fstab names.
+// partitionsOf returns the partition IDs in a system's fstab.
 func partitionsOf(fstab string) (p Partitions, err error) {
 	data, err := os.ReadFile(fstab)
 	if err != nil {
@@ -177,10 +177,10 @@ func partitionsOf(fstab string) (p Partitions, err error) {
 	return p, nil
 }
 
-// kept is what makes a machine this machine, whatever system it runs.
+// kept lists the files of the machine's identity, which every system of the machine needs.
 var kept = []string{"/etc/machine-id", "/etc/ssh/ssh_host_*", "/etc/kubernetes", "/etc/cni", "/var/lib/cni", "/var/lib/naupegos/agent", "/usr/local/lib/naupegos/agent", "/root/.ssh"}
 
-// carry copies into the other slot what was applied to the running system, with the units that were enabled for it.
+// carry copies the applied configuration of the running system into the other slot, including the units enabled for it.
 func carry(ctx context.Context, from, to string) error {
 	var applied struct {
 		Paths map[string]struct{ Kind string }

@@ -16,10 +16,10 @@ import (
 	"github.com/naupegos/naupegos/internal/registry/order"
 )
 
-// chunk is how much is written at once.
+// chunk is the number of bytes written at once.
 const chunk = 1 << 20
 
-// device is where an image is written: a partition, or the whole disk.
+// device is the target of an image: a partition, or the whole disk.
 type device interface {
 	io.ReaderAt
 	io.WriterAt
@@ -29,9 +29,9 @@ type device interface {
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
-// write writes an image to a device, reads it back, and compares. told hears how far it is, and may end it. That it is the right image is told by the
-// SHA-256 of what is fetched (see stream), and by zstd that it is unpacked right; the disk is no adversary, so a quick checksum tells whether it keeps
-// what it was given: on a machine whose processor doesn't help with SHA-256 two more of these would take longer than all else.
+// write writes an image to a device, reads it back, and compares. It passes its progress to told, which may end it. The SHA-256 of the download (see
+// stream) proves that it is the right image, and zstd that it is unpacked correctly. A quick checksum proves that the disk keeps what was written,
+// because the disk is not an adversary: on a processor without SHA-256 instructions, two more SHA-256 sums would take longer than everything else.
 func write(from io.Reader, b order.Blob, to device, told func(done int64) error) error {
 	packed := bufio.NewReaderSize(from, chunk)
 	z, err := zstd.NewReader(packed, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(512<<20))
@@ -63,7 +63,7 @@ func write(from io.Reader, b order.Blob, to device, told func(done int64) error)
 			return damaged(err, b)
 		}
 	}
-	if _, err := packed.ReadByte(); !errors.Is(err, io.EOF) { // the stream's own word about its checksum
+	if _, err := packed.ReadByte(); !errors.Is(err, io.EOF) { // the stream's own error about its checksum
 		return damaged(err, b)
 	}
 	if at != b.RawSize {
@@ -75,7 +75,7 @@ func write(from io.Reader, b order.Blob, to device, told func(done int64) error)
 	return verify(b, to, sum.Sum64())
 }
 
-// damaged says why unpacking ended: what came as an error of ours stays that.
+// damaged classifies the end of unpacking: it returns an error of ours unchanged.
 func damaged(err error, b order.Blob) error {
 	var own *fail.Error
 	if errors.As(err, &own) {
@@ -87,7 +87,7 @@ func damaged(err error, b order.Blob) error {
 	return fail.Wrap(fail.Conflict, err, "unpack %s", b.Path).Do("make the system image again: naupegos image system")
 }
 
-// put writes a chunk. One of zeros is a hole where the device can have holes.
+// put writes a chunk. For a chunk of zeros it makes a hole if the device supports holes.
 func put(to device, data, zeros []byte, at int64) error {
 	if bytes.Equal(data, zeros) && unix.Fallocate(int(to.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, at, int64(len(data))) == nil {
 		return nil
@@ -96,9 +96,9 @@ func put(to device, data, zeros []byte, at int64) error {
 	return err
 }
 
-// verify reads an image back, from the disk and not from memory.
+// verify reads an image back from the disk instead of the page cache.
 func verify(b order.Blob, from device, written uint64) error {
-	_ = unix.Fadvise(int(from.Fd()), 0, b.RawSize, unix.FADV_DONTNEED) // what can't be dropped is read from memory
+	_ = unix.Fadvise(int(from.Fd()), 0, b.RawSize, unix.FADV_DONTNEED) // a page that can't be dropped is read from memory
 	sum := xxhash.New()
 	if _, err := io.CopyBuffer(struct{ io.Writer }{sum}, io.NewSectionReader(from, 0, b.RawSize), make([]byte, chunk)); err != nil {
 		return fail.Wrap(fail.Refused, err, "read %s back from the disk", b.Path).Do("the disk may be failing: look at the kernel's log")
@@ -109,7 +109,7 @@ func verify(b order.Blob, from device, written uint64) error {
 	return nil
 }
 
-// headOf is a disk without its partition tables: what lies there is neither written nor read, and reads as zeros.
+// headOf is a disk without its partition tables, which it neither writes nor reads: they read as zeros.
 type headOf struct{ device }
 
 const tables = slots.BIOSStart // end of the first partition table
@@ -139,5 +139,5 @@ func (h headOf) ReadAt(p []byte, at int64) (int, error) {
 	return n, err
 }
 
-// Fd is none of a file: no holes are made in a disk's beginning.
+// Fd returns an invalid descriptor, because a disk's beginning gets no holes.
 func (h headOf) Fd() uintptr { return ^uintptr(0) >> 1 }

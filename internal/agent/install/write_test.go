@@ -24,13 +24,13 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// shaky is a server that goes away after so many bytes, each time it is asked.
+// shaky is a server that disconnects after a number of bytes of each request.
 type shaky struct {
 	data   []byte
-	breaks int  // bytes until it goes away; 0: it does not
-	whole  bool // it knows no ranges, and goes away only once
+	breaks int  // bytes until it disconnects; 0: never
+	whole  bool // it ignores ranges, and disconnects only once
 	lost   bool // it does not come back
-	away   int  // so many requests it does not answer first
+	away   int  // number of first requests that it does not answer
 	asked  []int64
 	err    error
 }
@@ -61,7 +61,7 @@ type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, errors.New("connection reset") }
 
-// image is one of a file system: noise, a hole, noise.
+// image is the image of a file system: noise, a hole, noise.
 func image(t *testing.T) (raw, packed []byte, b order.Blob) {
 	t.Helper()
 	r := rand.NewChaCha8([32]byte{1})
@@ -78,7 +78,7 @@ func blobOf(raw, packed []byte) order.Blob {
 	return order.Blob{Path: "/assets/x", SHA256: hex.EncodeToString(a[:]), Size: int64(len(packed)), RawSHA256: hex.EncodeToString(b[:]), RawSize: int64(len(raw))}
 }
 
-// target is a device with something on it already.
+// target is a device with earlier content.
 func target(t *testing.T, size int) string {
 	path := filepath.Join(t.TempDir(), "device")
 	testkit.Must(t, os.WriteFile(path, bytes.Repeat([]byte{0xaa}, size), 0o600))
@@ -98,7 +98,7 @@ func fetch(t *testing.T, s *shaky, b order.Blob, dev string) error {
 	return write(st, b, f, func(int64) error { return nil })
 }
 
-// TestWrite: the server goes away and comes back, and what is on the device is the image, holes included.
+// TestWrite: the server disconnects and returns, and the device has the image, including holes.
 func TestWrite(t *testing.T) {
 	raw, packed, b := image(t)
 	for name, s := range map[string]*shaky{
@@ -119,7 +119,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// TestWriteRefuses: what is not the image is never taken for it.
+// TestWriteRefuses: write never accepts anything but the image.
 func TestWriteRefuses(t *testing.T) {
 	raw, packed, good := image(t)
 	flipped := bytes.Clone(packed)
@@ -158,7 +158,7 @@ func TestWriteRefuses(t *testing.T) {
 	}
 }
 
-// lossy is a disk that keeps something else than it was given.
+// lossy is a disk that stores something else than was written.
 type lossy struct{ *os.File }
 
 func (l lossy) ReadAt(p []byte, at int64) (int, error) {
@@ -169,7 +169,7 @@ func (l lossy) ReadAt(p []byte, at int64) (int, error) {
 	return n, err
 }
 
-// failing is a disk that gives up: what it can't do any more.
+// failing is a disk that fails certain operations.
 type failing struct {
 	*os.File
 	write, read, sync bool
@@ -196,7 +196,7 @@ func (f failing) Sync() error {
 	return f.File.Sync()
 }
 
-// TestFailingDisk: a disk that fails in the midst of it is told of as that, with what it could not do.
+// TestFailingDisk: the error of a disk that fails during an installation says so, and names the failed operation.
 func TestFailingDisk(t *testing.T) {
 	raw, packed, b := image(t)
 	f := testkit.Value(os.OpenFile(target(t, len(raw)), os.O_RDWR, 0))(t)
@@ -216,7 +216,7 @@ func TestVerify(t *testing.T) {
 	testkit.Fails(t, write(bytes.NewReader(packed), b, f, func(int64) error { return stop }), fail.Conflict, "authorization")
 }
 
-// TestHead: a disk's beginning is written, and its partition table is not.
+// TestHead: headOf writes a disk's beginning except for its partition table.
 func TestHead(t *testing.T) {
 	raw := bytes.Repeat([]byte{1}, int(slots.BIOSStart)+2*chunk)
 	for i := slots.BootCode; i < slots.BIOSStart; i++ {
@@ -276,7 +276,7 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// TestCarry: what was applied goes along, and what is the slot's own does not.
+// TestCarry: carry copies the applied configuration, but not the slot's own files.
 func TestCarry(t *testing.T) {
 	from, to := t.TempDir(), t.TempDir()
 	for path, text := range map[string]string{
@@ -302,5 +302,5 @@ func TestCarry(t *testing.T) {
 			t.Errorf("%s went along", path)
 		}
 	}
-	testkit.Must(t, carry(t.Context(), t.TempDir(), to)) // a machine to which nothing was applied
+	testkit.Must(t, carry(t.Context(), t.TempDir(), to)) // a machine without an applied configuration
 }

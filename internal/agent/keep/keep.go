@@ -1,8 +1,8 @@
-// Package keep is what the agent does on a machine that was installed: it reports each minute what is installed, confirms a system that runs for the
-// first time once its server has answered from there, and takes updates by the machine's strategy.
+// Package keep runs on an installed machine: it reports every minute what is installed, confirms a new system once its server has answered it, and
+// applies updates by the machine's strategy.
 //
-// It knows the server by the machine's own identity. Which order is wanted, and when the machine may reboot, is the server's word; what a cluster
-// needs before that, too.
+// It contacts the server with the machine's own identity. The server decides which order is wanted, and when the machine may reboot, also on behalf
+// of a cluster.
 package keep
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/naupegos/naupegos/internal/registry/order"
 )
 
-// Server is the machine's, as ask.Server is it.
+// Server is the machine's server; ask.Server implements it.
 type Server interface {
 	Report(ctx context.Context, r ask.Report) (ask.Reported, error)
 	Order(ctx context.Context) (*order.Order, error)
@@ -27,19 +27,19 @@ type Server interface {
 	Back(ctx context.Context, group string) error
 }
 
-// System is the machine that the agent runs on.
+// System is the running machine.
 type System interface {
 	Stage(ctx context.Context, o *order.Order) error // writes the other slot
-	Try() error                                      // makes the boot loader try it
+	Try() error                                      // makes the boot loader try that slot
 	Load() error                                     // loads its kernel for kexec
 	Confirm() error                                  // makes the boot loader start the running slot
-	Leave(ctx context.Context, how string) error     // by order.Reboot, order.Kexec or order.Poweroff
+	Leave(ctx context.Context, how string) error     // with order.Reboot, order.Kexec or order.Poweroff
 }
 
-// Options says which machine is kept.
+// Options describe the machine.
 type Options struct {
-	Dir    string // with what outlasts a system: install.StateDir
-	Root   string // of the running system; empty: /
+	Dir    string // directory of the data that outlasts a system: install.StateDir
+	Root   string // order of the running system; empty: /
 	Server Server
 	System System
 	BootID string
@@ -49,20 +49,20 @@ type Options struct {
 	Say    func(string)
 }
 
-// memory is what outlasts a system, in Dir.
+// memory is the state that outlasts a system, in Dir.
 type memory struct {
-	Pending  *attempt `json:"pending,omitempty"`  // what is tried, or is about to be
-	Refused  string   `json:"refused,omitempty"`  // digest of what was tried, and ended in the system before
-	Group    string   `json:"group,omitempty"`    // in which the machine may still have a place
-	Sequence int64    `json:"sequence,omitempty"` // of the last report: the clock may go back
+	Pending  *attempt `json:"pending,omitempty"`  // the current or imminent trial
+	Refused  string   `json:"refused,omitempty"`  // digest of a tried order whose trial failed
+	Group    string   `json:"group,omitempty"`    // group in which the machine may still hold a reboot slot
+	Sequence int64    `json:"sequence,omitempty"` // of the last report: the clock may have been set back
 }
 
 // attempt is an update.
 type attempt struct {
 	Digest string `json:"digest"`
 	Slot   string `json:"slot"`           // that it was written to
-	Ready  bool   `json:"ready"`          // it is there as a whole
-	Left   bool   `json:"left,omitempty"` // the machine has gone to try it
+	Ready  bool   `json:"ready"`          // written completely
+	Left   bool   `json:"left,omitempty"` // the machine has rebooted to try it
 }
 
 const memoryFile = "updates.json"
@@ -105,10 +105,10 @@ func open(o Options) (*keeper, error) {
 		return k, nil
 	}
 	if err != nil {
-		return nil, fail.Wrap(fail.Refused, err, "read what became of updates")
+		return nil, fail.Wrap(fail.Refused, err, "read the results of updates")
 	}
 	if json.Unmarshal(data, &k.m) != nil {
-		k.m = memory{} // a power cut has damaged it: an update is tried once more at most
+		k.m = memory{} // damaged by a power cut: the update is retried at most once
 	}
 	return k, nil
 }
@@ -124,12 +124,12 @@ func (k *keeper) tell(text string) {
 func (k *keeper) save() error {
 	data, err := json.Marshal(k.m)
 	if err != nil {
-		return fail.Wrap(fail.Internal, err, "write down what became of updates")
+		return fail.Wrap(fail.Internal, err, "store the results of updates")
 	}
 	return install.Replace(filepath.Join(k.Dir, memoryFile), data, 0o600)
 }
 
-// round is one report, and what follows from its answer.
+// round sends one report and acts on its answer.
 func (k *keeper) round(ctx context.Context) error {
 	now, err := install.Installed(k.Root)
 	if err != nil {
@@ -170,7 +170,7 @@ func (k *keeper) report(ctx context.Context, digest string) (ask.Reported, error
 	return k.Server.Report(ctx, ask.Report{BootID: k.BootID, Digest: digest, Sequence: k.m.Sequence, Slot: k.Slot, HostKeys: keys, Refused: k.m.Refused})
 }
 
-// confirm keeps a system that has reached its server.
+// confirm confirms a system that has reached its server.
 func (k *keeper) confirm(_ context.Context) error {
 	p := k.m.Pending
 	if !k.Trial && (p == nil || !p.Left) {
@@ -187,7 +187,7 @@ func (k *keeper) confirm(_ context.Context) error {
 	return k.save()
 }
 
-// settle returns the machine's place among the rebooting machines.
+// settle releases the machine's reboot slot.
 func (k *keeper) settle(ctx context.Context) error {
 	if k.m.Group == "" || k.m.Pending != nil && k.m.Pending.Left {
 		return nil
@@ -199,7 +199,7 @@ func (k *keeper) settle(ctx context.Context) error {
 	return k.save()
 }
 
-// update takes an order that is not what runs, by the machine's strategy.
+// update applies an order that differs from the running one, by the machine's strategy.
 func (k *keeper) update(ctx context.Context, now *order.Order, answer ask.Reported) error {
 	if answer.Strategy == "" || answer.Strategy == "none" {
 		return k.settle(ctx)
@@ -207,7 +207,7 @@ func (k *keeper) update(ctx context.Context, now *order.Order, answer ask.Report
 	o, err := k.Server.Order(ctx)
 	if err != nil {
 		if fail.KindOf(err) == fail.NotFound {
-			return nil // the digest was set by hand, or is Ignition's
+			return nil // the digest was set manually, or is Ignition's
 		}
 		return err
 	}
@@ -250,7 +250,7 @@ func (k *keeper) stage(ctx context.Context, o *order.Order, digest string) error
 	return k.save()
 }
 
-// leave goes to try the other slot.
+// leave reboots into the other slot.
 func (k *keeper) leave(ctx context.Context, how string) error {
 	do := k.System.Try
 	if how == order.Kexec {

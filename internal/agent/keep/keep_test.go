@@ -20,14 +20,14 @@ import (
 type bench struct {
 	t      *testing.T
 	o      Options
-	now    *order.Order // that the running system was written by
+	now    *order.Order // of the running system
 	wanted *order.Order
 	away   bool // the server does not answer
 	locked bool
 	how    string // strategy
 	did    []string
 	last   ask.Report
-	broken string // what the system can't do
+	broken string // operations of the system that fail
 }
 
 func orderOf(host string) *order.Order {
@@ -44,7 +44,7 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// runs has the machine start with a system.
+// runs makes the machine start with a system.
 func (b *bench) runs(o *order.Order, slot string, trial bool) {
 	b.t.Helper()
 	b.now, b.o.Slot, b.o.Trial = o, slot, trial
@@ -53,7 +53,7 @@ func (b *bench) runs(o *order.Order, slot string, trial bool) {
 	testkit.Must(b.t, os.WriteFile(path, testkit.Value(json.Marshal(o))(b.t), 0o644))
 }
 
-// rounds has the agent start, and go some rounds; it returns what was done.
+// rounds starts the agent, runs some rounds, and returns the actions.
 func (b *bench) rounds(n int) []string {
 	b.t.Helper()
 	k := testkit.Value(open(b.o))(b.t)
@@ -107,7 +107,7 @@ func (b *bench) want(got []string, want ...string) {
 	}
 }
 
-// TestUpdate goes through an update that stays.
+// TestUpdate: an update that is confirmed.
 func TestUpdate(t *testing.T) {
 	b := newBench(t)
 	b.want(b.rounds(2))
@@ -117,7 +117,7 @@ func TestUpdate(t *testing.T) {
 	b.how, b.broken = "reboot", "stage m-2"
 	b.want(b.rounds(1))
 	b.broken, b.locked = "", true
-	b.want(b.rounds(3), "stage m-2") // written once, and the place asked for until it is there
+	b.want(b.rounds(3), "stage m-2") // written once; the slot is requested until it is granted
 	b.locked = false
 	b.want(b.rounds(1), "may reboot in demo.machines", "try", "reboot")
 	b.runs(b.wanted, "b", true)
@@ -132,13 +132,13 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-// TestGoesBack: a system that did not stay is not tried again until something else is wanted.
+// TestGoesBack: a system whose trial failed is not tried again until the server wants another order.
 func TestGoesBack(t *testing.T) {
 	b := newBench(t)
 	before, bad := b.now, orderOf("m-2")
 	b.wanted = bad
 	b.want(b.rounds(1), "stage m-2", "may reboot in demo.machines", "try", "reboot")
-	b.runs(before, "a", false) // the timer, or a panic, has brought it back
+	b.runs(before, "a", false) // the timer, or a panic, has rolled it back
 	b.want(b.rounds(3), "back in demo.machines")
 	if b.last.Refused != bad.Digest() || b.last.Digest != before.Digest() {
 		t.Errorf("%+v", b.last)
@@ -149,7 +149,7 @@ func TestGoesBack(t *testing.T) {
 	b.want(b.rounds(1), "confirm", "back in demo.machines")
 }
 
-// TestCutOff: a power cut at any moment of an update ends in the same system.
+// TestCutOff: a power cut at any moment of an update leads to the same system.
 func TestCutOff(t *testing.T) {
 	for _, at := range []string{"stage m-2", "may reboot in demo.machines", "try", "reboot", "confirm", "back in demo.machines"} {
 		t.Run(at, func(t *testing.T) {
@@ -178,7 +178,7 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// TestLive changes what needs no restart, and nothing else.
+// TestLive: a live update changes only what needs no restart.
 func TestLive(t *testing.T) {
 	b := newBench(t)
 	b.how, b.wanted = "live", orderOf("m-1")

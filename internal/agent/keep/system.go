@@ -23,7 +23,7 @@ type This struct {
 	say    func(string)
 }
 
-// Here returns the options for the machine that the program runs on: fail.NotFound where it was not installed by naupegos.
+// Here returns the options for the machine that the program runs on, or fail.NotFound if Naupegos did not install it.
 func Here(dir string, say func(string)) (Options, error) {
 	id, err := install.LoadIdentity(dir)
 	if err != nil {
@@ -59,7 +59,7 @@ func (t *This) Try() error { return install.Try(t.place) }
 // Load implements System.
 func (t *This) Load() error { return install.LoadOther(t.place) }
 
-// Confirm implements System. The timer that would go back is stopped last: where that fails, the machine goes back to the slot that stays.
+// Confirm implements System. It stops the rollback timer last: if that fails, the machine returns to the confirmed slot.
 func (t *This) Confirm() error {
 	if err := install.Confirm(t.place); err != nil {
 		return err

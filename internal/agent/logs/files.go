@@ -18,7 +18,7 @@ import (
 	"github.com/naupegos/naupegos/internal/logs"
 )
 
-// mostFiles bounds the files that are read at once: their containers' names select fewer.
+// mostFiles bounds the number of files that are read at once; names of containers select fewer.
 const mostFiles = 500
 
 // logFile is the log of one run of a container.
@@ -28,7 +28,7 @@ type logFile struct {
 	run                       int
 }
 
-// files lists the logs of the present or, with Previous, of the former run of each container that is asked for.
+// files lists the logs of the present or, with Previous, of the former run of each requested container.
 func (r *reading) files() ([]logFile, error) {
 	root := cmp.Or(r.Dir, "/var/log/pods")
 	dirs, err := os.ReadDir(root)
@@ -44,7 +44,7 @@ func (r *reading) files() ([]logFile, error) {
 		}
 		containers, err := os.ReadDir(filepath.Join(root, d.Name()))
 		if err != nil {
-			continue // it went away meanwhile
+			continue // it was removed meanwhile
 		}
 		for _, c := range containers {
 			if r.Container != "" && c.Name() != r.Container {
@@ -80,7 +80,7 @@ func (r *reading) wantsPod(namespace, pod, uid string) bool {
 func (f *logFile) find(dir string, previous bool) bool {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return false // it went away meanwhile
+		return false // it was removed meanwhile
 	}
 	var runs []int
 	for _, e := range entries {
@@ -171,7 +171,7 @@ func (r *reading) followFiles(ctx context.Context, emit func(logs.Line) error) e
 	open := map[string]*os.File{}
 	defer func() {
 		for _, f := range open {
-			_ = f.Close() // only read from
+			_ = f.Close() // opened read-only
 		}
 	}()
 	at := map[string]int64{}
@@ -197,7 +197,7 @@ func (r *reading) followFiles(ctx context.Context, emit func(logs.Line) error) e
 				if _, err := r.lines(ctx, file, named(path), at[path], emit); err != nil {
 					return err
 				}
-				_ = file.Close() // only read from
+				_ = file.Close() // opened read-only
 				delete(open, path)
 				delete(at, path)
 			}
@@ -210,11 +210,11 @@ func (r *reading) followFiles(ctx context.Context, emit func(logs.Line) error) e
 	}
 }
 
-// more reads what a file has got since. Where another one has taken its place, the rest of the former comes first.
+// more reads a file's new lines. If another file has replaced it, more first reads the rest of the old one.
 func (r *reading) more(ctx context.Context, f logFile, open map[string]*os.File, at map[string]int64, emit func(logs.Line) error) (err error) {
 	now, err := os.Stat(f.path)
 	if err != nil {
-		return nil //nolint:nilerr // it went away meanwhile
+		return nil //nolint:nilerr // it was removed meanwhile
 	}
 	file := open[f.path]
 	if file != nil {
@@ -222,14 +222,14 @@ func (r *reading) more(ctx context.Context, f logFile, open map[string]*os.File,
 			if _, err := r.lines(ctx, file, f, at[f.path], emit); err != nil {
 				return err
 			}
-			_ = file.Close() // only read from
+			_ = file.Close() // opened read-only
 			file, at[f.path] = nil, 0
 			delete(open, f.path)
 		}
 	}
 	if file == nil {
 		if file, err = os.Open(f.path); err != nil {
-			return nil //nolint:nilerr // it went away meanwhile
+			return nil //nolint:nilerr // it was removed meanwhile
 		}
 		open[f.path] = file
 	}
@@ -242,7 +242,7 @@ func (r *reading) more(ctx context.Context, f logFile, open map[string]*os.File,
 	return err
 }
 
-// named returns the names that a path says.
+// named returns the names in a path.
 func named(path string) logFile {
 	dir := filepath.Dir(path)
 	parts := strings.Split(filepath.Base(filepath.Dir(dir)), "_")

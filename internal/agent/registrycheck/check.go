@@ -1,5 +1,5 @@
-// Package registrycheck tries from a machine whether registries and mirrors of container images answer, show a known certificate, and accept the
-// credentials.
+// Package registrycheck checks from a machine whether registries and mirrors of container images answer, present a trusted certificate, and accept
+// the credentials.
 //
 // It pulls nothing, and knows nothing of clusters.
 package registrycheck
@@ -23,7 +23,7 @@ import (
 	"github.com/naupegos/naupegos/internal/scheme"
 )
 
-// Request lists what to try.
+// Request lists the endpoints to check.
 type Request struct {
 	Endpoints                      []Endpoint
 	HTTPProxy, HTTPSProxy, NoProxy string // empty: none
@@ -31,7 +31,7 @@ type Request struct {
 
 // Endpoint is a registry or a mirror.
 type Endpoint struct {
-	Registry      string // that it serves: "docker.io"
+	Registry      string // registry that the endpoint serves: "docker.io"
 	URL           string // as https://mirror.example.org
 	Whole         bool   // nothing is added to the path of URL
 	CA            string // PEM; empty: the system's authorities
@@ -81,7 +81,7 @@ func check(ctx context.Context, e Endpoint, proxy func(*url.URL) (*url.URL, erro
 	}
 	client := &http.Client{
 		Transport:     scheme.Watch(&http.Transport{TLSClientConfig: config, DisableKeepAlives: true, Proxy: func(r *http.Request) (*url.URL, error) { return proxy(r.URL) }}),
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // a password goes to no other host
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // never send a password to another host
 	}
 	address := strings.TrimRight(e.URL, "/")
 	if !e.Whole {
@@ -96,7 +96,7 @@ func check(ctx context.Context, e Endpoint, proxy func(*url.URL) (*url.URL, erro
 	case status == http.StatusForbidden && e.Authorization != "":
 		return "refuses the credentials"
 	case status != http.StatusUnauthorized || e.Authorization == "":
-		return "" // a registry that wants a token for each image says so here, too
+		return "" // a registry that requires a token for each image says so here, too
 	}
 	token, asksForToken := tokenAddress(challenges)
 	switch {

@@ -94,7 +94,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestCheckByProxy goes through the proxy, whose password is in no message.
+// TestCheckByProxy goes through the proxy; no message contains the proxy's password.
 func TestCheckByProxy(t *testing.T) {
 	used := 0
 	proxy := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -8,13 +8,13 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// turn is held by one machine at a time, as long as it lives.
+// turn is an election that one machine at a time holds while it lives.
 type turn struct {
 	m      *member
 	lease  string
-	life   time.Duration // how long it lasts where nothing keeps it alive
+	life   time.Duration // lifetime without a keep-alive
 	cancel context.CancelFunc
-	ended  chan struct{} // closed once nothing keeps it alive any more
+	ended  chan struct{} // closed when keep-alives stop
 }
 
 type compare struct {
@@ -35,7 +35,7 @@ type put struct {
 	Lease string `json:"lease,omitempty"`
 }
 
-// commit does all of then, where what is compared is so; it reports whether it was.
+// commit executes then in one transaction if the comparisons hold, and reports whether they did.
 func (m *member) commit(ctx context.Context, when []compare, then []operation) (bool, error) {
 	var answer struct {
 		Succeeded bool `json:"succeeded"`
@@ -44,7 +44,7 @@ func (m *member) commit(ctx context.Context, when []compare, then []operation) (
 	return answer.Succeeded, err
 }
 
-// take takes the turn, or returns nil if another machine has it. The returned context ends when the turn is lost.
+// take wins the turn, or returns nil if another machine has it. The returned context ends when the turn is lost.
 func (m *member) take(ctx context.Context, machine string, life time.Duration) (context.Context, *turn, error) {
 	var granted struct {
 		ID string `json:"ID"`
@@ -64,7 +64,7 @@ func (m *member) take(ctx context.Context, machine string, life time.Duration) (
 	return ctx, t, nil
 }
 
-// keep keeps the turn until ctx ends, and ends it where it was lost.
+// keep keeps the turn alive until ctx ends or the turn is lost.
 func (t *turn) keep(ctx context.Context) {
 	defer close(t.ended)
 	defer t.cancel()
@@ -82,9 +82,9 @@ func (t *turn) keep(ctx context.Context) {
 				TTL string `json:"TTL"`
 			} `json:"result"`
 		}
-		// What fails is tried again until the turn has run out.
+		// Retry failures until the turn has expired.
 		if err := t.m.call(ctx, "/v3/lease/keepalive", map[string]string{"ID": t.lease}, &alive); err == nil {
-			if alive.Result.TTL == "" { // etcd knows it no more
+			if alive.Result.TTL == "" { // etcd no longer knows it
 				return
 			}
 			good = asked
@@ -92,7 +92,7 @@ func (t *turn) keep(ctx context.Context) {
 	}
 }
 
-// record writes a key as long as the turn is held.
+// record writes a key if the turn is still held.
 func (t *turn) record(ctx context.Context, key string, v any, gone ...string) error {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -109,14 +109,14 @@ func (t *turn) record(ctx context.Context, key string, v any, gone ...string) er
 	return err
 }
 
-// end releases the turn for the next machine that waits for it.
+// end releases the turn for the next waiting machine.
 func (t *turn) end(ctx context.Context) {
 	t.cancel()
 	<-t.ended
 	t.revoke(context.WithoutCancel(ctx))
 }
 
-// revoke gives a lease back. Where that fails it runs out by itself.
+// revoke revokes a lease. If that fails, the lease expires by itself.
 func (t *turn) revoke(ctx context.Context) {
 	var nothing struct{}
 	_ = t.m.call(ctx, "/v3/lease/revoke", map[string]string{"ID": t.lease}, &nothing)

@@ -18,13 +18,13 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// member is the little of a client of etcd that this takes: JSON over HTTPS, as etcd's own gateway has it.
+// member is a minimal client of etcd: JSON over HTTPS through etcd's gateway.
 type member struct {
 	url  string
 	http *http.Client
 }
 
-// requestTimeout bounds one request, but for a snapshot.
+// requestTimeout bounds one request, except for a snapshot.
 const requestTimeout = 30 * time.Second
 
 func connect(e Etcd) (*member, error) {
@@ -49,7 +49,7 @@ func connect(e Etcd) (*member, error) {
 	}}}, nil
 }
 
-// post makes a request. Its answer is the caller's to close.
+// post sends a request. The caller closes the answer's body.
 func (m *member) post(ctx context.Context, path string, body any) (io.ReadCloser, error) {
 	raw, err := json.Marshal(body)
 	if err != nil {
@@ -75,7 +75,7 @@ func (m *member) post(ctx context.Context, path string, body any) (io.ReadCloser
 	return nil, fail.New(kind, "etcd answers %s with %s: %s", path, resp.Status, bytes.TrimSpace(text)).At(m.url)
 }
 
-// kindOf returns the fail.Kind of a request that was not answered.
+// kindOf returns the fail.Kind of an unanswered request.
 func kindOf(ctx context.Context) fail.Kind {
 	if ctx.Err() != nil {
 		return fail.KindOf(ctx.Err())
@@ -83,7 +83,7 @@ func kindOf(ctx context.Context) fail.Kind {
 	return fail.Unreachable
 }
 
-// call makes a request and reads its answer into out.
+// call sends a request and decodes the answer into out.
 func (m *member) call(ctx context.Context, path string, body, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -93,7 +93,7 @@ func (m *member) call(ctx context.Context, path string, body, out any) error {
 	}
 	defer func() { _ = r.Close() }()
 	if err := json.NewDecoder(r).Decode(out); err != nil {
-		return fail.Wrap(kindOf(ctx), err, "read what etcd answers to %s", path).At(m.url)
+		return fail.Wrap(kindOf(ctx), err, "read etcd's answer to %s", path).At(m.url)
 	}
 	return nil
 }
@@ -104,7 +104,7 @@ type kv struct {
 	Value []byte `json:"value"`
 }
 
-// ranged asks for keys, and is what is answered.
+// ranged is a request for keys, and its answer.
 type ranged struct {
 	Key      []byte `json:"key"`
 	RangeEnd []byte `json:"range_end,omitempty"`
@@ -129,7 +129,7 @@ func (m *member) get(ctx context.Context, key string) ([]byte, error) {
 	return f.KVs[0].Value, nil
 }
 
-// getJSON reads a key into v, and reports whether it is there.
+// getJSON decodes a key's value into v, and reports whether the key exists.
 func (m *member) getJSON(ctx context.Context, key string, v any) (bool, error) {
 	raw, err := m.get(ctx, key)
 	if err != nil || raw == nil {
@@ -141,10 +141,10 @@ func (m *member) getJSON(ctx context.Context, key string, v any) (bool, error) {
 	return true, nil
 }
 
-// page is how many keys one request asks for.
+// page is the number of keys per request.
 const page = 200
 
-// values calls visit for every key that begins with prefix, in their order, all as of one revision, which it returns.
+// values calls visit for every key with the prefix, in order, all at one revision, which it returns.
 func (m *member) values(ctx context.Context, prefix string, visit func(key, value []byte)) (revision int64, err error) {
 	from, end := []byte(prefix), []byte(prefix)
 	end[len(end)-1]++ // a prefix ends with a slash
@@ -166,7 +166,7 @@ func (m *member) values(ctx context.Context, prefix string, visit func(key, valu
 	}
 }
 
-// version is the member's release.
+// version returns the member's release.
 func (m *member) version(ctx context.Context) (string, error) {
 	var s struct {
 		Version string `json:"version"`
@@ -174,7 +174,7 @@ func (m *member) version(ctx context.Context) (string, error) {
 	return s.Version, m.call(ctx, "/v3/maintenance/status", struct{}{}, &s)
 }
 
-// snapshot writes the member's database to w, and holds it to the checksum at its end.
+// snapshot writes the member's database to w, and verifies the checksum at its end.
 func (m *member) snapshot(ctx context.Context, w io.Writer) error {
 	r, err := m.post(ctx, "/v3/maintenance/snapshot", struct{}{})
 	if err != nil {
@@ -211,11 +211,11 @@ func (m *member) snapshot(ctx context.Context, w io.Writer) error {
 	return nil
 }
 
-// checked passes a snapshot on and compares its last 32 bytes with the SHA-256 of those before.
+// checked forwards a snapshot and compares its last 32 bytes with the SHA-256 of the preceding ones.
 type checked struct {
 	w    io.Writer
 	n    int64
-	tail []byte // of what was written, not yet in body
+	tail []byte // the last bytes written, not yet forwarded
 	body interface {
 		io.Writer
 		Sum([]byte) []byte

@@ -14,19 +14,19 @@ import (
 	"github.com/naupegos/naupegos/internal/schedule"
 )
 
-// Where in etcd what backups on schedule need is kept. Kubernetes knows nothing of it.
+// Keys in etcd of the scheduled backups' state. Kubernetes does not know them.
 const (
 	Prefix    = "/naupegos/backup/"
 	OrderKey  = Prefix + "order"   // Order
 	pieces    = Prefix + "pieces/" // the operator's part of it
 	DoneKey   = Prefix + "done"    // Done
 	FailedKey = Prefix + "failed"  // Failed
-	// UnprunedKey says why the backups that need not stay could not be removed after the last one: Failed.
+	// UnprunedKey says why obsolete backups could not be removed after the last one: Failed.
 	UnprunedKey = Prefix + "unpruned"
-	holderKey   = Prefix + "holder" // the machine whose turn it is, as long as it lives
+	holderKey   = Prefix + "holder" // the machine that holds the turn, while it lives
 )
 
-// Reason is why sets on schedule are made, as their manifests say.
+// Reason is the reason in the manifests of scheduled sets.
 const Reason = "on schedule"
 
 // Settings tell a machine where to write sets, when, and which ones to keep.
@@ -37,19 +37,19 @@ type Settings struct {
 	Keep     backup.Keep `json:"keep"`
 	To       Target      `json:"to"`
 	Etcd     Etcd        `json:"etcd"`
-	// SigningKey is a file with the key that machines sign sets with; empty: sets are not signed.
+	// SigningKey is the path of the key with which machines sign sets; empty: sets are not signed.
 	SigningKey string `json:"signingKey,omitempty"`
 	Metrics    string `json:"metrics"` // file for Prometheus
 }
 
-// Target is where sets go: one of its fields.
+// Target is the destination of sets: exactly one field is set.
 type Target struct {
 	Directory string      `json:"directory,omitempty"`
 	S3        *s3.Spec    `json:"s3,omitempty"`    // its credentials are in a file of the machine
 	Swift     *swift.Spec `json:"swift,omitempty"` // so are those
 }
 
-// Etcd is the machine's own member, and what admits to it.
+// Etcd is the machine's own member and the client's credentials.
 type Etcd struct {
 	URL  string `json:"url"`
 	CA   string `json:"ca"`
@@ -57,16 +57,16 @@ type Etcd struct {
 	Key  string `json:"key"`
 }
 
-// Order is what sets are made of beside etcd's data. The operator lays it in etcd whenever it changes.
+// Order is the content of sets besides etcd's data. The operator writes it to etcd whenever it changes.
 type Order struct {
 	About  backup.Manifest `json:"about"`
 	Pieces []string        `json:"pieces"` // keys of the operator's part, sealed
 	SHA256 string          `json:"sha256"` // of it
-	// Sign is what the cluster's own key lets the machines' key sign; nil in the order of a store that does not sign.
+	// Sign is the delegation from the cluster's own key to the machines' key; nil in the order of a store that does not sign.
 	Sign *backup.Signature `json:"sign,omitempty"`
 }
 
-// pieceSize is as much of the operator's part as one key holds: etcd takes 1.5 MiB in a request.
+// pieceSize is the size of a piece of the operator's part in one key: etcd accepts 1.5 MiB per request.
 const pieceSize = 512 << 10
 
 // Pair is a key of etcd with its value.
@@ -75,7 +75,7 @@ type Pair struct {
 	Value []byte
 }
 
-// Lay returns what lays an order in etcd: pieces, which come first, and the order itself, which makes them count.
+// Lay returns the keys of an order: first the pieces, then the order itself, which makes them valid.
 func Lay(about backup.Manifest, operator []byte, sign *backup.Signature) (parts []Pair, order Pair, err error) {
 	sum := sha256.Sum256(operator)
 	o := Order{About: about, SHA256: hex.EncodeToString(sum[:]), Sign: sign}
@@ -86,12 +86,12 @@ func Lay(about backup.Manifest, operator []byte, sign *backup.Signature) (parts 
 	}
 	raw, err := json.Marshal(o)
 	if err != nil {
-		return nil, Pair{}, fail.Wrap(fail.Internal, err, "lay what backups on schedule are made of")
+		return nil, Pair{}, fail.Wrap(fail.Internal, err, "store the content of scheduled backups")
 	}
 	return parts, Pair{OrderKey, raw}, nil
 }
 
-// Former returns those of the keys below Prefix that hold pieces of an order that is not this one.
+// Former returns the keys below Prefix that hold pieces of other orders.
 func Former(keys []string, parts []Pair) (old []string) {
 	now := map[string]bool{}
 	for _, p := range parts {
@@ -105,9 +105,9 @@ func Former(keys []string, parts []Pair) (old []string) {
 	return old
 }
 
-// Done is the last set that was made on schedule.
+// Done is the last scheduled set.
 type Done struct {
-	Turn    time.Time `json:"turn"` // the time of the schedule that it is of
+	Turn    time.Time `json:"turn"` // its time in the schedule
 	ID      string    `json:"id"`
 	Machine string    `json:"machine"` // that made it
 	At      time.Time `json:"at"`
@@ -116,10 +116,10 @@ type Done struct {
 	Keys    int64     `json:"keys"`
 }
 
-// Ahead reports whether the set was made by a clock that was ahead of this one: it says nothing about the turns until then.
+// Ahead reports whether the clock that made the set was ahead of this one. Such a set says nothing about the turns until then.
 func (d Done) Ahead(now time.Time) bool { return d.At.After(now.Add(patience)) }
 
-// Failed is the last time that none could be made.
+// Failed is the last failure.
 type Failed struct {
 	Turn    time.Time `json:"turn"`
 	Machine string    `json:"machine"`
@@ -127,11 +127,11 @@ type Failed struct {
 	What    string    `json:"what"`
 }
 
-// patience is how long after its time a set may come before it is overdue: machines try again for a while.
+// patience is how long after its time a set may arrive before it is overdue, because machines retry for a while.
 const patience = time.Hour
 
-// Overdue reports whether a set should be there by now that is not; made is when the last turn was that has one, or, where there is none yet, when
-// the schedule was begun.
+// Overdue reports whether a set is missing that should exist by now; made is the time of the last turn with a set or, without one, the beginning of
+// the schedule.
 func Overdue(s schedule.Schedule, made, now time.Time) bool {
 	next := s.Next(made)
 	return !next.IsZero() && now.After(next.Add(patience))

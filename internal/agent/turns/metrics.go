@@ -9,7 +9,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// measure writes what Prometheus' node exporter reads from files; failed is how this run has ended.
+// measure writes the metrics that Prometheus' node exporter reads from files; failed is the error of this run.
 func (r *run) measure(failed error) error {
 	if r.set.Metrics == "" {
 		return nil
@@ -34,7 +34,7 @@ func (r *run) measure(failed error) error {
 	return r.publish([]byte(b.String()))
 }
 
-// publish puts the file in place as a whole, for everybody to read.
+// publish atomically replaces the file, readable by all users.
 func (r *run) publish(text []byte) error {
 	dir := filepath.Dir(r.set.Metrics)
 	if err := os.MkdirAll(dir, 0o755); err != nil {

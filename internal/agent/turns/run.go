@@ -20,30 +20,29 @@ import (
 	"github.com/naupegos/naupegos/internal/schedule"
 )
 
-// registry is where in etcd Kubernetes keeps its objects.
+// registry is the prefix of Kubernetes' objects in etcd.
 const registry = "/registry/"
 
-// Options is what a turn works with.
+// Options are the dependencies and settings of a run.
 type Options struct {
-	Settings string // the file of them
+	Settings string // file with the Settings
 	Log      *slog.Logger
 	Now      func() time.Time // the clock; nil means time.Now
-	Look     time.Duration    // between two looks at the holder of the turn; 0 means 2 s
-	Life     time.Duration    // how long a machine that has died keeps its turn; 0 means 30 s
-	Pause    time.Duration    // before it is tried again the first time, doubled from then on; 0 means a minute
-	Patience time.Duration    // how long it is tried again, and not beyond the next turn; 0 means 50 minutes
+	Look     time.Duration    // interval between two checks of the turn's holder; 0 means 2 s
+	Life     time.Duration    // how long a dead machine keeps its turn; 0 means 30 s
+	Pause    time.Duration    // first pause before a retry, doubled from then on; 0 means a minute
+	Patience time.Duration    // how long to retry, at most until the next turn; 0 means 50 minutes
 }
 
-// Run sees to it that there is a set of the schedule's last time: it makes one, or waits until another machine has. Where that fails it is tried
-// again for a while.
+// Run ensures that there is a set for the schedule's last time: it makes one, or waits until another machine has. It retries failures for a while.
 func Run(ctx context.Context, o Options) error {
 	raw, err := os.ReadFile(o.Settings)
 	if err != nil {
-		return fail.Wrap(fail.NotFound, err, "read what backups are made by")
+		return fail.Wrap(fail.NotFound, err, "read the settings of backups")
 	}
 	var set Settings
 	if err := json.Unmarshal(raw, &set); err != nil {
-		return fail.Wrap(fail.Invalid, err, "read what backups are made by").At(o.Settings)
+		return fail.Wrap(fail.Invalid, err, "read the settings of backups").At(o.Settings)
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -62,17 +61,17 @@ func Run(ctx context.Context, o Options) error {
 	return r.untilMade(ctx)
 }
 
-// run is one turn under way.
+// run is the state of one turn.
 type run struct {
 	Options
 	set      Settings
 	schedule schedule.Schedule
 	m        *member
 	turn     time.Time
-	done     Done // the last one that was made, as far as is known
+	done     Done // the last known set
 }
 
-// untilMade tries again what fails, until the next turn comes.
+// untilMade retries failures until the next turn comes.
 func (r *run) untilMade(ctx context.Context) error {
 	until := r.schedule.Next(r.turn)
 	if last := r.Now().Add(r.Patience); until.After(last) {
@@ -95,7 +94,7 @@ func (r *run) untilMade(ctx context.Context) error {
 	}
 }
 
-// await waits until no other machine is making the set, then makes it, unless one was made meanwhile.
+// await waits until no other machine is making the set, then makes it, unless another machine has.
 func (r *run) await(ctx context.Context) error {
 	said := false
 	for {
@@ -121,7 +120,7 @@ func (r *run) await(ctx context.Context) error {
 	}
 }
 
-// made reports whether there is a set of this turn.
+// made reports whether this turn has a set.
 func (r *run) made(ctx context.Context) (bool, error) {
 	ok, err := r.m.getJSON(ctx, DoneKey, &r.done)
 	if err != nil || !ok || r.done.Turn.Before(r.turn) {
@@ -134,10 +133,10 @@ func (r *run) made(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// inTurn makes the set. held ends when the turn is lost, and with it the work.
+// inTurn makes the set. held ends when the turn is lost, which cancels the work.
 func (r *run) inTurn(ctx, held context.Context, t *turn) error {
 	defer t.end(ctx)
-	if now := r.schedule.Last(r.Now()); now.After(r.turn) { // it was waited for the turn before: this set is of the one that has come
+	if now := r.schedule.Last(r.Now()); now.After(r.turn) { // the next turn came during the wait: this set belongs to it
 		r.turn = now
 	}
 	if made, err := r.made(held); err != nil || made { // the former holder of the turn has just finished
@@ -164,7 +163,7 @@ func (r *run) inTurn(ctx, held context.Context, t *turn) error {
 	}
 	r.Log.Info("made a backup", "id", set.ID, "in", set.Where(), "keys", set.Etcd.Keys, "bytes", set.Bytes)
 	if err := r.prune(held, set); err != nil {
-		if held.Err() != nil { // it was stopped, or has lost its turn: nothing is wrong with the sets
+		if held.Err() != nil { // stopped, or the turn was lost: the sets are fine
 			return err
 		}
 		r.Log.Warn("can't remove backups that need not stay", "error", err)
@@ -174,7 +173,7 @@ func (r *run) inTurn(ctx, held context.Context, t *turn) error {
 	return nil
 }
 
-// target opens where sets go.
+// target opens the destination of sets.
 func (r *run) target() (backup.Target, error) {
 	if r.set.To.S3 != nil {
 		return s3.New(*r.set.To.S3), nil
@@ -187,7 +186,7 @@ func (r *run) target() (backup.Target, error) {
 	if err == nil && !info.IsDir() {
 		err = fs.ErrNotExist
 	}
-	if err != nil { // it is not made: what is to be mounted there may be missing
+	if err != nil { // do not create it: a mount may be missing
 		return nil, fail.Wrap(fail.NotFound, err, "find the directory for backups").At(dir).Do("mount it on every control-plane machine, or make it there")
 	}
 	return backup.Shared{Directory: backup.Directory(dir)}, nil
@@ -224,7 +223,7 @@ func (r *run) signer(form *backup.Signature) (*backup.Signer, error) {
 	return backup.DelegatedSigner(key, *form)
 }
 
-// order reads the operator's record, which may be replaced meanwhile.
+// order reads the operator's record, which may change meanwhile.
 func (r *run) order(ctx context.Context) (o Order, operator []byte, err error) {
 	const tries = 3
 	for range tries {
@@ -251,7 +250,7 @@ func (r *run) order(ctx context.Context) (o Order, operator []byte, err error) {
 	return o, nil, fail.New(fail.NotReady, "the operator's record of cluster %s is not in etcd", r.set.Cluster).Do("naupegos apply stores it there")
 }
 
-// snapshot counts the keys in etcd and writes its data. The count has the member catch up with what the others have decided.
+// snapshot counts the keys in etcd and writes its data. The count is a linearizable read, so that the member first catches up with the others.
 func (r *run) snapshot(ctx context.Context, w io.Writer) (e backup.Etcd, err error) {
 	var tally backup.Tally
 	if e.Revision, err = r.m.values(ctx, registry, tally.Add); err != nil {
@@ -265,7 +264,7 @@ func (r *run) snapshot(ctx context.Context, w io.Writer) (e backup.Etcd, err err
 	return e, r.m.snapshot(ctx, w)
 }
 
-// prune removes the sets that need not stay.
+// prune removes the obsolete sets.
 func (r *run) prune(ctx context.Context, made *backup.Set) error {
 	if r.set.Keep == (backup.Keep{}) {
 		return nil

@@ -79,7 +79,7 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// lay lays what a store knows, as apply does, and some objects of Kubernetes.
+// lay writes a store's state, as apply does, and some objects of Kubernetes.
 func (s *site) lay() (operator []byte) {
 	s.t.Helper()
 	about := backup.Manifest{Cluster: "demo", ClusterID: "demo-1", Kubernetes: "v1.37.2", Recipients: []string{s.identity.Recipient().String()}}
@@ -133,8 +133,8 @@ func (s *site) sets() []*backup.Set {
 	return testkit.Value(backup.List(s.t.Context(), backup.Directory(s.backups), "demo"))(s.t)
 }
 
-// TestTurns has three machines wake up at once, three times: each time there is one set, which opens with the recipients' key and holds what etcd
-// and the store have.
+// TestTurns wakes up three machines at once, three times: each time there is one set, which the recipients' key opens and which holds the contents of
+// etcd and the store.
 func TestTurns(t *testing.T) {
 	s := newSite(t)
 	s.lay()
@@ -151,7 +151,7 @@ func TestTurns(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if got, want := len(s.sets()), min(n+1, 2); got != want { // of which two stay
+		if got, want := len(s.sets()), min(n+1, 2); got != want { // two of them stay
 			t.Fatalf("after %d turns there are %d sets, not %d", n+1, got, want)
 		}
 	}
@@ -184,7 +184,7 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestLateTurn: a machine that has waited until the next turn came makes the set of that one, and there is no second.
+// TestLateTurn: a machine that waited until the next turn came makes the set of that one, and no machine makes a second.
 func TestLateTurn(t *testing.T) {
 	s := newSite(t)
 	s.lay()
@@ -205,7 +205,8 @@ func TestLateTurn(t *testing.T) {
 	}
 }
 
-// TestDeadHolder: the turn of a machine that died in it is taken by another, and not before; one that only seemed dead does not record what it made.
+// TestDeadHolder: another machine takes the turn of a machine that died, and not before its turn expires. A machine that only seemed dead does not
+// record its set.
 func TestDeadHolder(t *testing.T) {
 	s := newSite(t)
 	s.lay()
@@ -218,10 +219,10 @@ func TestDeadHolder(t *testing.T) {
 	if err != nil || none != nil {
 		t.Fatalf("two have the turn: %v", err)
 	}
-	dead.cancel() // nothing keeps it alive any more
+	dead.cancel() // keep-alives stop
 	<-dead.ended
 	if held.Err() == nil {
-		t.Error("who has lost the turn goes on")
+		t.Error("a machine that lost the turn continues")
 	}
 	began := time.Now()
 	o := s.options("b", time.Date(2026, 11, 24, 20, 0, 1, 0, time.UTC))
@@ -238,7 +239,7 @@ func TestDeadHolder(t *testing.T) {
 	}
 }
 
-// TestFailures: what keeps a machine from making a set is recorded, measured and tried again.
+// TestFailures: a machine records, measures and retries a failure to make a set.
 func TestFailures(t *testing.T) {
 	s := newSite(t)
 	at := time.Date(2026, 11, 24, 20, 0, 1, 0, time.UTC)
@@ -265,7 +266,7 @@ func TestFailures(t *testing.T) {
 	check(s.options("a", at), fail.NotReady, "is not in etcd")
 	s.lay()
 
-	// it comes to be possible while it is tried again
+	// A retry succeeds.
 	testkit.Must(t, os.Remove(s.backups))
 	o := s.options("a", at)
 	o.Patience, o.Pause = time.Minute, 50*time.Millisecond
@@ -281,7 +282,7 @@ func TestFailures(t *testing.T) {
 	testkit.Must(t, os.Mkdir(s.backups, 0o700))
 	testkit.Must(t, <-ended)
 	if raw := testkit.Value(s.etcd.Get(t.Context(), FailedKey))(t); raw != nil {
-		t.Errorf("what failed before is still told: %s", raw)
+		t.Errorf("an earlier failure is still reported: %s", raw)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -290,7 +291,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestClockAhead: a set that says it was made next year, by a machine whose clock was ahead, keeps no turn from being made.
+// TestClockAhead: a set dated next year, from a machine whose clock was ahead, does not prevent any turn.
 func TestClockAhead(t *testing.T) {
 	s := newSite(t)
 	s.lay()
@@ -307,7 +308,7 @@ func TestClockAhead(t *testing.T) {
 	}
 }
 
-// TestUnpruned: a set that can't be removed does not make the backup a failed one, and is recorded until the next that removes all.
+// TestUnpruned: a set that can't be removed does not make the backup fail, and is recorded until a later run removes all.
 func TestUnpruned(t *testing.T) {
 	s := newSite(t)
 	s.lay()
@@ -336,7 +337,7 @@ func TestUnpruned(t *testing.T) {
 	}
 }
 
-// hear is a log that calls a function with each message.
+// hear returns a log that calls a function with each message.
 type hear struct {
 	slog.Handler
 	say func(message string)
@@ -349,7 +350,7 @@ func (h hear) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// TestStoppedPruning: a run that is stopped while it removes sets does not say that they can't be removed.
+// TestStoppedPruning: a run that is stopped while it removes sets does not report that they can't be removed.
 func TestStoppedPruning(t *testing.T) {
 	s := newSite(t)
 	s.lay()
@@ -369,7 +370,7 @@ func TestStoppedPruning(t *testing.T) {
 	}
 }
 
-// TestSaysOnceThatAClockWasAhead: a machine that waits for another looks at the last set often, and says only once that it is from the future.
+// TestSaysOnceThatAClockWasAhead: a machine that waits for another checks the last set often, and says only once that it is from the future.
 func TestSaysOnceThatAClockWasAhead(t *testing.T) {
 	s := newSite(t)
 	s.lay()

@@ -1,4 +1,4 @@
-// Package vrrp passes the adverts of gateways on, so that gateways which do not reach each other still hear each other.
+// Package vrrp relays the adverts of gateways, so that gateways that do not reach each other still hear each other.
 package vrrp
 
 import (

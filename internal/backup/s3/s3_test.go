@@ -53,7 +53,7 @@ func TestLostAnswer(t *testing.T) {
 				t.Errorf("%v: %v", fail.KindOf(err), err)
 			}
 			if !strings.Contains(err.Error(), "partNumber=1") {
-				t.Errorf("it does not say what happened to the part: %v", err)
+				t.Errorf("it does not say why the part failed: %v", err)
 			}
 		})
 	}

@@ -159,7 +159,7 @@ func TestSwift(t *testing.T) {
 		testkit.Must(t, unix.Mount("naupegos-test", dir, "tmpfs", 0, "size=24m"))
 		t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
 		err := c.Create(t.Context(), "c/a", text("x"))
-		t.Logf("what was on it is gone: %v", err)
+		t.Logf("its content is lost: %v", err)
 		if fail.KindOf(err) != fail.Refused {
 			t.Errorf("%v: %v", fail.KindOf(err), err)
 		}

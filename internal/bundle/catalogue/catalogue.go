@@ -1,5 +1,5 @@
-// Package catalogue lists the sets of addons that are compiled from modules and whose images hold one program each: what is compiled, and
-// which images are made of it. It knows neither the library of bundles nor the recipes' files.
+// Package catalogue lists the sets of addons that are compiled from modules and whose images hold one program each: the programs to compile, and
+// their images. It knows neither the library of bundles nor the recipes' files.
 package catalogue
 
 import (
@@ -24,7 +24,7 @@ const (
 	Collector     = "opentelemetry-collector" // logs, metrics and events to other places
 )
 
-// The images that are not named as their set.
+// The images that are not named like their set.
 const (
 	ImageCertManager           = "cert-manager-controller"
 	ImageCertManagerWebhook    = "cert-manager-webhook"
@@ -40,7 +40,7 @@ type Set struct {
 	Name     string // also the directory of its recipe
 	Module   string
 	Version  string // of the module
-	Revision string // of images with programs of our own, as "-1": raise it when one of them changes on purpose
+	Revision string // of images with programs of our own, as "-1": increase it with each intended change of one of them
 	Tags     string // of the build, separated by commas
 	LDFlags  string // further flags of the linker
 	Derive   *Derivation
@@ -111,14 +111,14 @@ func Sets() []Set {
 	}
 }
 
-// kubernetesSet returns a set of one program that knows its version as Kubernetes' own programs do.
+// kubernetesSet returns a set of one program whose version is set as in Kubernetes' own programs.
 func kubernetesSet(name, module, version, dir string) Set {
 	const stamp = "k8s.io/component-base/version."
 	return Set{Name: name, Module: module, Version: version, Programs: []Program{{Image: name, Package: module + dir}},
 		LDFlags: " -X " + stamp + "gitVersion=" + version + " -X " + stamp + "gitTreeState=clean -X " + stamp + "buildDate=1970-01-01T00:00:00Z"}
 }
 
-// prometheusSet returns a set of one program that knows its version as the programs of the Prometheus project do.
+// prometheusSet returns a set of one program whose version is set as in the programs of the Prometheus project.
 func prometheusSet(name, module, version, program string) Set {
 	return Set{Name: name, Module: module, Version: version, Programs: []Program{{Image: name, Name: program, Package: module}},
 		LDFlags: " -X github.com/prometheus/common/version.Version=" + version[1:]}
@@ -127,7 +127,7 @@ func prometheusSet(name, module, version, program string) Set {
 func metalLB() Set {
 	const module, version = "go.universe.tf/metallb", "v0.16.1"
 	return Set{Name: MetalLB, Module: module, Version: version, LDFlags: " -X " + module + "/internal/version.version=" + version[1:],
-		// Raw sockets: the manifest gives the speaker that capability alone.
+		// Raw sockets: the manifest gives only this capability to the speaker.
 		Programs:    []Program{{Image: ImageMetalLBController, Package: module + "/controller"}, {Image: ImageMetalLBSpeaker, Package: module + "/speaker", Root: true}},
 		Definitions: []string{"config/crd/bases/*.yaml"}}
 }
@@ -155,8 +155,8 @@ func externalDNS() Set {
 		Programs: []Program{{Image: ExternalDNS, Package: "."}}}
 }
 
-// prometheus returns Prometheus with the discovery of Kubernetes' objects, files and HTTP alone, and Alertmanager. The modules have neither's pages: of Prometheus, they
-// are built in by a tag only; of Alertmanager, a file of ours takes the place of the package.
+// prometheus returns Prometheus with only the discovery of Kubernetes' objects, files and HTTP, and Alertmanager. The modules contain neither's
+// pages: Prometheus builds them in only with a tag; for Alertmanager, a file of ours replaces the package.
 func prometheus() Set {
 	s := prometheusSet(Prometheus, "github.com/prometheus/prometheus", "v0.313.5", "") // the module of v3.13.5
 	s.Tags, s.LDFlags = "remove_all_sd,enable_kubernetes_sd", " -X github.com/prometheus/common/version.Version=3.13.5"
@@ -190,14 +190,14 @@ func traefik() Set {
 	const stamp = " -X " + module + "/pkg/version."
 	return Set{Name: Traefik, Module: module, Version: version, Revision: "-1", LDFlags: stamp + "Version=" + version[1:] + stamp + "Codename=naupegos" + stamp + "BuildDate=1970-01-01T00:00:00Z",
 		Programs: []Program{{Image: Traefik, Package: module + "/cmd/traefik", Authorities: true}},
-		// Not the policy that guards the Gateway API's definitions: it would refuse the way back to an older version of them.
+		// Omit the policy that guards the Gateway API's definitions: it would prevent the return to an older version of them.
 		Definitions: []string{"sigs.k8s.io/gateway-api:config/crd/standard/gateway.networking.k8s.io_[a-u]*.yaml", "docs/content/reference/dynamic-configuration/traefik.io_*.yaml"}}
 }
 
 // nodeLocalDNS returns a cache built from CoreDNS' packages with our own main program and plugin, because no module proxy serves the project's.
 func nodeLocalDNS() Set {
 	return Set{Name: NodeLocalDNS, Module: "github.com/coredns/coredns", Version: "v1.14.6", Revision: "-1",
-		// It changes routes and rules of the node: the manifest gives it that capability, and that for port 53.
+		// It changes routes and rules of the node: the manifest gives it that capability, and the one for port 53.
 		Programs: []Program{{Image: NodeLocalDNS, Package: ".", Root: true}}}
 }
 

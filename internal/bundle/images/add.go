@@ -20,7 +20,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Options says where images come from and where they go.
+// Options are the source and the destination of images.
 type Options struct {
 	Set       string   // empty: bundle.DefaultSet
 	Platforms []string // "linux/arm64"; empty: this host's
@@ -29,15 +29,15 @@ type Options struct {
 	Progress  func(bundle.Event)
 }
 
-// origin is a place that images come from.
+// origin is a source of images.
 type origin interface {
-	// resolve returns the manifest or the index that a reference stands for, and its media type.
+	// resolve returns the manifest or the index of a reference, and its media type.
 	resolve(ctx context.Context, r Reference) (raw []byte, mediaType string, err error)
 	// open opens a file of an image.
 	open(ctx context.Context, r Reference, b bundle.SetBlob) (io.ReadCloser, error)
 }
 
-// parallel is how many files are fetched at the same time.
+// parallel is the number of files fetched at the same time.
 const parallel = 3
 
 // maxManifest bounds a manifest's bytes, and maxConfig those of an image's configuration.
@@ -49,10 +49,10 @@ const (
 // Added is the result of Add.
 type Added struct {
 	Set    bundle.AddedSet   `json:"set"`
-	Images []bundle.SetImage `json:"images"` // that were added
+	Images []bundle.SetImage `json:"images"` // number of added images
 }
 
-// Add reads images into a set of the library. Nothing is added if one of them can't be read. Without references, it adds all images of o.From.
+// Add reads images into a set of the library. If one of them can't be read, it adds none. Without references, it adds all images of o.From.
 func Add(ctx context.Context, lib *bundle.Library, refs []Reference, o Options) (Added, error) {
 	if o.Set == "" {
 		o.Set = bundle.DefaultSet
@@ -108,13 +108,13 @@ func parsePlatforms(list []string) ([]v1.Platform, error) {
 	return out, nil
 }
 
-// wantedBlob is a file to be stored, and the image that it is fetched for.
+// wantedBlob is a file to be stored, and its image.
 type wantedBlob struct {
 	bundle.SetBlob
 	ref Reference
 }
 
-// collector reads the manifests of images, and notes the files that they consist of.
+// collector reads the manifests of images, and collects their files.
 type collector struct {
 	from      origin
 	platforms []v1.Platform

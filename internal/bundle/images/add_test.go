@@ -80,7 +80,7 @@ func blobsOf(t *testing.T, lib *bundle.Library) []string {
 	return out
 }
 
-// TestAddRefuses: nothing is added, and no secret is printed.
+// TestAddRefuses: Add adds nothing, and prints no secret.
 func TestAddRefuses(t *testing.T) {
 	s := newServer(t, false)
 	pinned := s.push(t, "app:v1", indexFor(t, "app", "linux/amd64", "linux/arm64"))
@@ -126,7 +126,7 @@ func TestAddRefuses(t *testing.T) {
 	}
 }
 
-// TestAddPlain: a registry on this host may be without TLS, and no other.
+// TestAddPlain: only a registry on this host may lack TLS.
 func TestAddPlain(t *testing.T) {
 	s := newServer(t, true)
 	s.push(t, "app:v1", imageFor(t, "linux/amd64", "app"))
@@ -137,7 +137,7 @@ func TestAddPlain(t *testing.T) {
 	}
 }
 
-// TestAddDamaged: content that differs from its digest, or that ends early, is not kept, and the next call goes on.
+// TestAddDamaged: Add discards content that differs from its digest or ends early, and the next call continues.
 func TestAddDamaged(t *testing.T) {
 	s := newServer(t, true)
 	s.push(t, "app:v1", imageFor(t, "linux/amd64", "app"))
@@ -161,14 +161,14 @@ func TestAddDamaged(t *testing.T) {
 	}
 	kept := len(blobsOf(t, lib))
 	if kept == 0 || kept > 2 {
-		t.Errorf("%d files are kept, want those that were complete", kept)
+		t.Errorf("%d files are kept, want the complete ones", kept)
 	}
 	s.tampers(nil)
 	testkit.Value(Add(t.Context(), lib, parse(t, s.host+"/app:v1"), o))(t)
 	testkit.Must(t, lib.VerifySet(t.Context(), bundle.DefaultSet))
 }
 
-// TestAddTwoAtOnce: both images are in the set afterwards.
+// TestAddTwoAtOnce: two concurrent calls add both images to the set.
 func TestAddTwoAtOnce(t *testing.T) {
 	s := newServer(t, true)
 	lib := newLibrary(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// The media types by which Helm keeps charts in registries.
+// The media types of Helm's charts in registries.
 const (
 	chartConfig  = "application/vnd.cncf.helm.config.v1+json"
 	chartContent = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
@@ -22,7 +22,8 @@ const (
 // maxChart bounds the bytes of a packed chart.
 const maxChart = 16 << 20
 
-// ParseChartReference reads the address of a chart in a registry, "oci://registry.example.org/charts/web:1.2.0". Helm writes + of a version as _ in tags.
+// ParseChartReference parses the address of a chart in a registry, "oci://registry.example.org/charts/web:1.2.0". Helm writes the + of a version as _
+// in tags.
 func ParseChartReference(text string) (Reference, error) {
 	r, err := ParseReference(strings.ReplaceAll(strings.TrimPrefix(text, "oci://"), "+", "_"))
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestAddFullDisk: images that the disk has no room for are refused before a byte of them is fetched, and nothing is left of them.
+// TestAddFullDisk: Add refuses images that do not fit on the disk before it fetches a byte, and leaves nothing.
 func TestAddFullDisk(t *testing.T) {
 	root := t.TempDir()
 	testkit.Must(t, syscall.Mount("tmpfs", root, "tmpfs", 0, "size=2m"))

@@ -34,8 +34,8 @@ type server struct {
 	host     string
 	ca       []byte
 	mu       sync.Mutex                                        // guards the fields below
-	user     string                                            // empty: anybody may read
-	tamper   func(w http.ResponseWriter, r *http.Request) bool // true: it has answered
+	user     string                                            // empty: no authentication
+	tamper   func(w http.ResponseWriter, r *http.Request) bool // returns true if it has answered
 	requests int
 }
 
@@ -72,7 +72,7 @@ func newServer(t *testing.T, plain bool) *server {
 	return s
 }
 
-// admit makes the registry ask for a user, and returns the former one.
+// admit makes the registry require a user, and returns the former one.
 func (s *server) admit(user string) (former string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,7 +80,7 @@ func (s *server) admit(user string) (former string) {
 	return former
 }
 
-// tampers sets what answers in place of the registry.
+// tampers sets a handler in place of the registry's.
 func (s *server) tampers(with func(w http.ResponseWriter, r *http.Request) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,7 +98,7 @@ func imageFor(t *testing.T, platform, salt string) v1.Image {
 	return testkit.Value(mutate.ConfigFile(img, config))(t)
 }
 
-// indexFor makes an index with an image for each platform, and an attestation as docker buildx adds one.
+// indexFor makes an index with an image for each platform, and an attestation like docker buildx's.
 func indexFor(t *testing.T, salt string, platforms ...string) v1.ImageIndex {
 	t.Helper()
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)

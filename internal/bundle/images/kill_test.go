@@ -14,7 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestAddKilled kills a process in the middle of a layer: no part of it is visible, and the next call goes on.
+// TestAddKilled kills a process in the middle of a layer: no part of it is visible, and the next call continues.
 func TestAddKilled(t *testing.T) {
 	if root := os.Getenv("ADD_TO"); root != "" { // the process that is killed
 		lib := testkit.Value(bundle.OpenLibrary(root))(t)

@@ -27,12 +27,12 @@ import (
 
 // local is the origin of images in an OCI layout on this host.
 type local struct {
-	file  string // as the user named it
+	file  string // as named by the user
 	dir   layout.Path
 	names map[string]v1.Descriptor // by "name:tag"
 }
 
-// openLocal opens an OCI layout, or an archive of one or of docker save, and returns the images that are asked for; all of them if none is.
+// openLocal opens an OCI layout, or an archive of one or of docker save, and returns the requested images, or all if none is requested.
 func openLocal(ctx context.Context, a *bundle.Addition, refs []Reference, from string) (*local, []Reference, error) {
 	info, err := os.Stat(from)
 	if err != nil {
@@ -152,7 +152,7 @@ func (l *local) child(ctx context.Context, r Reference) ([]byte, string, error) 
 		return nil, "", fail.Wrap(fail.Invalid, err, "read the manifest of %s", r.Text).At(l.file)
 	}
 	if m.MediaType == "" {
-		m.MediaType = "application/vnd.oci.image.manifest.v1+json" // OCI lets the field be left out
+		m.MediaType = "application/vnd.oci.image.manifest.v1+json" // OCI makes the field optional
 	}
 	return raw, m.MediaType, nil
 }
@@ -203,7 +203,7 @@ func unpack(ctx context.Context, file, dir string) error {
 	return fromDocker(file, dir)
 }
 
-// plain returns a reader of what may be compressed.
+// plain returns a reader that decompresses compressed input.
 func plain(f *os.File) (io.Reader, error) {
 	head := make([]byte, 2)
 	n, err := io.ReadFull(f, head)
@@ -219,7 +219,7 @@ func plain(f *os.File) (io.Reader, error) {
 	return f, nil
 }
 
-// untar unpacks the files of an OCI layout, and no others. It reports whether there is an index.
+// untar unpacks only the files of an OCI layout. It reports whether there is an index.
 func untar(ctx context.Context, in io.Reader, file, dir string) (isLayout bool, _ error) {
 	for t := tar.NewReader(in); ; {
 		if err := ctx.Err(); err != nil {
@@ -256,7 +256,7 @@ func unpackFile(file string, in io.Reader) error {
 	return errors.Join(err, out.Close())
 }
 
-// fromDocker makes an OCI layout from what older versions of docker save write: layers that are not compressed, and a list in manifest.json.
+// fromDocker makes an OCI layout from the output of older versions of docker save: uncompressed layers, and a list in manifest.json.
 func fromDocker(file, dir string) error {
 	opener := func() (io.ReadCloser, error) {
 		f, err := os.Open(file)
@@ -300,7 +300,7 @@ type readCloser struct {
 	io.Closer
 }
 
-// imageOf reads one of the images that an archive lists.
+// imageOf reads one of the images listed in an archive.
 func imageOf(opener tarball.Opener, d tarball.Descriptor, n, of int) (v1.Image, error) {
 	if len(d.RepoTags) == 0 {
 		if of > 1 {

@@ -7,7 +7,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Distinct returns the images of mentions, each once. The mention with a digest counts if there is one with and one without.
+// Distinct returns the images of mentions, each once. If an image has mentions with and without a digest, the one with a digest counts.
 func Distinct(mentions []Mention) []Reference {
 	var out []Reference
 	for _, m := range mentions {
@@ -18,7 +18,7 @@ func Distinct(mentions []Mention) []Reference {
 	return out
 }
 
-// CheckPinned refuses mentions without a digest. It names each of them.
+// CheckPinned refuses mentions without a digest and names each of them.
 func CheckPinned(mentions []Mention) error {
 	var loose []string
 	for _, m := range mentions {

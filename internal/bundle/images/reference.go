@@ -9,15 +9,15 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Reference is an image as people write it, with its whole name.
+// Reference is an image's name, written out in full.
 type Reference struct {
 	Text   string // as written
 	Name   string // "docker.io/library/nginx"
-	Tag    string // empty: none was written, and there is a digest
+	Tag    string // empty: the name has only a digest
 	Digest string // "sha256:…"; empty: the image is not pinned
 }
 
-// String returns the whole name with tag and digest.
+// String returns the full name with tag and digest.
 func (r Reference) String() string {
 	text := r.Name
 	if r.Tag != "" {
@@ -39,7 +39,7 @@ var repositoryPath = regexp.MustCompile(`^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(
 
 var digestText = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 
-// ParseReference reads the name of an image as containerd reads it. Without tag and digest, the tag is latest.
+// ParseReference parses the name of an image like containerd. Without tag and digest, the tag is latest.
 func ParseReference(text string) (Reference, error) {
 	bad := func(problem, hint string) (Reference, error) {
 		return Reference{}, fail.New(fail.Invalid, "%q is not the name of an image: %s", text, problem).Do("%s", hint)
@@ -82,7 +82,7 @@ func ParseReference(text string) (Reference, error) {
 	return r, nil
 }
 
-// tagOf returns the text behind the last colon, unless the colon belongs to the registry's port.
+// tagOf returns the text after the last colon, unless the colon belongs to the registry's port.
 func tagOf(base string) string {
 	if i := strings.LastIndex(base, ":"); i > strings.LastIndex(base, "/") {
 		return base[i+1:]
@@ -90,7 +90,7 @@ func tagOf(base string) string {
 	return ""
 }
 
-// remote returns the reference in the form of the library that talks to registries.
+// remote returns the reference for the registry library.
 func (r Reference) remote() (name.Reference, error) {
 	text := r.Name + ":" + r.Tag
 	if r.Digest != "" {

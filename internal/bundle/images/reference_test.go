@@ -7,7 +7,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// TestParseReference reads names as people write them.
+// TestParseReference parses names as people write them.
 func TestParseReference(t *testing.T) {
 	d := sha(1)
 	for text, want := range map[string]string{

@@ -21,10 +21,10 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Access is how registries are reached. Without a user, the credentials of docker login and podman login are used.
+// Access is the access to registries. Without a user, it uses the credentials of docker login and podman login.
 type Access struct {
 	User, Password string
-	CA             []byte // PEM of an authority to trust besides the system's
+	CA             []byte // PEM of an authority to trust in addition to the system's
 }
 
 // Check refuses to send one password to several registries.
@@ -71,7 +71,7 @@ func newRegistry(a Access) (*registry, error) {
 	return &registry{options: options}, nil
 }
 
-// encrypted refuses plain http, but for registries on this host.
+// encrypted refuses plain http except for registries on this host.
 type encrypted struct{ next http.RoundTripper }
 
 var errPlain = errors.New("the registry speaks plain http")
@@ -125,7 +125,7 @@ func (g *registry) open(ctx context.Context, r Reference, b bundle.SetBlob) (io.
 	return s, nil
 }
 
-// stalling ends a transfer that no byte of arrives for stallTimeout.
+// stalling ends a transfer if no byte arrives for stallTimeout.
 type stalling struct {
 	io.ReadCloser
 	timer  *time.Timer
@@ -145,7 +145,7 @@ func (s *stalling) Close() error {
 	return err
 }
 
-// registryError wraps a registry's answer, with advice.
+// registryError wraps a registry's error, with advice.
 func registryError(ctx context.Context, err error, r Reference) error {
 	if ctx.Err() != nil && errors.Is(context.Cause(ctx), context.Canceled) {
 		return ctx.Err()

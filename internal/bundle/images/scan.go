@@ -22,7 +22,7 @@ import (
 type Mention struct {
 	Reference
 	File  string
-	Line  int    // 0: the object was made, and is in no file
+	Line  int    // 0: the object is generated, not from a file
 	Field string // "spec.template.spec.containers[0].image"
 }
 
@@ -37,11 +37,11 @@ func (m Mention) Where() string {
 // Scanned is the result of a scan.
 type Scanned struct {
 	Images []Mention
-	// Unclear are texts that look like images, in places that may hold anything: arguments, environment variables.
+	// Unclear are strings that look like images in fields that may contain anything: arguments, environment variables.
 	Unclear []Mention
 }
 
-// Has reports whether an image was found, with whatever digest.
+// Has reports whether an image was found, with any digest.
 func (s *Scanned) Has(r Reference) bool {
 	return slices.ContainsFunc(s.Images, func(m Mention) bool { return m.Name == r.Name && m.Tag == r.Tag })
 }
@@ -87,7 +87,7 @@ func (s *Scanned) Scan(file string, r io.Reader) error {
 	return s.documents(&walk{out: s, file: file}, data)
 }
 
-// ScanMade finds the images in an object that a program made. where names it in messages.
+// ScanMade finds the images in a generated object. where names it in messages.
 func (s *Scanned) ScanMade(where string, object []byte) error {
 	return s.documents(&walk{out: s, file: where, made: true}, object)
 }
@@ -107,11 +107,11 @@ func (s *Scanned) documents(w *walk, data []byte) error {
 	}
 }
 
-// walk goes through the objects of a file.
+// walk visits the objects of a file.
 type walk struct {
 	out   *Scanned
 	file  string
-	made  bool // by a program: lines mean nothing
+	made  bool // generated: line numbers mean nothing
 	nodes int
 }
 
@@ -147,7 +147,7 @@ func valueOf(n *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// visit looks at a value; path is where it is, and key the name of its field.
+// visit checks a value; path is its place, and key the name of its field.
 func (w *walk) visit(path, key string, n *yaml.Node) error {
 	if w.nodes++; w.nodes > maxNodes {
 		return fail.New(fail.Invalid, "a manifest has more than %d values", maxNodes).At(w.file)
@@ -178,18 +178,18 @@ func (w *walk) visit(path, key string, n *yaml.Node) error {
 
 var (
 	imageKey = regexp.MustCompile(`^(image|imageName|[a-z][A-Za-z0-9]*Image|[a-z][A-Za-z0-9]*ImageName)$`)
-	// relatedImage names the variables by which operators learn the images that they start.
+	// relatedImage matches the variables that tell operators which images to start.
 	relatedImage = regexp.MustCompile(`^RELATED_IMAGE_|_IMAGE$`)
-	// likeImage is a text that can hardly be anything but an image: a registry, a path, and a tag or a digest.
+	// likeImage matches a string that is almost certainly an image: a registry, a path, and a tag or a digest.
 	likeImage = regexp.MustCompile(`^(?:localhost|[a-z0-9-]+(?:\.[a-z0-9-]+)+)(?::[0-9]+)?/[a-z0-9][a-z0-9._/-]*(?::[\w][\w.-]*(?:@sha256:[0-9a-f]{64})?|@sha256:[0-9a-f]{64})$`)
-	// imageFlag is an argument whose name says that its value is an image.
+	// imageFlag matches an argument whose name says that its value is an image.
 	imageFlag = regexp.MustCompile(`^--?(?:[a-z][a-z0-9-]*)?image=["']?([^"'=,\s]+)["']?$`)
 )
 
 // text looks at a string.
 func (w *walk) text(path, key string, n *yaml.Node) error {
 	if imageKey.MatchString(key) {
-		if strings.Contains(n.Value, "://") || n.Value == "" { // the picture of something
+		if strings.Contains(n.Value, "://") || n.Value == "" { // a picture
 			return nil
 		}
 		r, err := ParseReference(n.Value)
@@ -197,7 +197,7 @@ func (w *walk) text(path, key string, n *yaml.Node) error {
 			w.found(path, n.Line, r)
 			return nil
 		}
-		if key != "image" || !strings.Contains(strings.ToLower(path), "containers[") { // the field of another kind may be anything
+		if key != "image" || !strings.Contains(strings.ToLower(path), "containers[") { // such a field of another kind may contain anything
 			w.unclear(path, n.Line, n.Value)
 			return nil
 		}
@@ -241,7 +241,7 @@ func (w *walk) mention(path string, line int, r Reference) Mention {
 	return Mention{Reference: r, File: w.file, Line: line, Field: path}
 }
 
-// parts looks at a mapping that is an image as a whole: repository and tag, the reference of a volume, a variable of an operator.
+// parts checks a mapping that describes an image: repository and tag, the reference of a volume, a variable of an operator.
 func (w *walk) parts(path, key string, n *yaml.Node) (done bool, _ error) {
 	if name, value := valueOf(n, "name"), valueOf(n, "value"); name != nil && value != nil && relatedImage.MatchString(name.Value) && value.Value != "" {
 		if r, err := ParseReference(value.Value); err == nil {

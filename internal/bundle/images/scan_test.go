@@ -82,7 +82,7 @@ func bomb(n int) string {
 	return b.String()
 }
 
-// TestScanMade names the object instead of a line.
+// TestScanMade: errors name the object instead of a line.
 func TestScanMade(t *testing.T) {
 	var s Scanned
 	testkit.Must(t, s.ScanMade("web/a.yaml: Pod web", []byte(`{"spec":{"containers":[{"image":"a:1","args":["q.io/b:1"]}]}}`)))
@@ -97,7 +97,7 @@ func TestScanMade(t *testing.T) {
 	}
 }
 
-// TestCheckPinned names every place with a tag alone.
+// TestCheckPinned: the error names every mention without a digest.
 func TestCheckPinned(t *testing.T) {
 	s := scan(t, "spec:\n  containers:\n  - image: a:1\n  - image: b@"+sha(3)+"\n  - image: c\n")
 	err := CheckPinned(s.Images)

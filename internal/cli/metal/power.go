@@ -33,7 +33,7 @@ func (v *Verbs) bmc() *cobra.Command {
 			if authorities != "" {
 				pem, err := os.ReadFile(authorities)
 				if err != nil {
-					return fail.Wrap(fail.Invalid, err, "read who signs the BMC's certificate")
+					return fail.Wrap(fail.Invalid, err, "read the authority of the BMC's certificate")
 				}
 				o.Authorities = string(pem)
 			}

@@ -99,7 +99,7 @@ func (f *Front) run(ctx context.Context) error {
 	g.Go(func() error {
 		for ctx.Err() == nil {
 			if err := f.refresh(ctx); err != nil && ctx.Err() == nil {
-				f.log.Warn("changes of what machines boot are not known", "reason", err.Error())
+				f.log.Warn("changes of the boot configuration are unknown", "reason", err.Error())
 				pause(ctx, again)
 			}
 		}
@@ -109,7 +109,7 @@ func (f *Front) run(ctx context.Context) error {
 		for ctx.Err() == nil {
 			pause(ctx, telling)
 			if err := f.tell(context.WithoutCancel(ctx)); err != nil && ctx.Err() == nil {
-				f.log.Warn("which machines asked what to boot is not noted", "reason", err.Error())
+				f.log.Warn("machines' boot requests are not recorded", "reason", err.Error())
 				pause(ctx, again)
 			}
 		}

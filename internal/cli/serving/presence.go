@@ -53,7 +53,7 @@ func (p *presence) part() server.Part {
 				return err
 			}
 			if err != nil && ctx.Err() == nil {
-				p.log.Error("the store could not be told that this server is at work", "error", err.Error())
+				p.log.Error("this server could not be registered in the store", "error", err.Error())
 			}
 			select {
 			case <-tick.C:

@@ -299,7 +299,7 @@ func (w *world) nothing(m server.Mount, role server.Role, asked string, a got) {
 	w.t.Helper()
 	for _, word := range []string{foreignWord, foreignCluster, foreignMAC, foreignUUID, w.job, w.run} {
 		if !strings.Contains(asked, word) && strings.Contains(a.body, word) {
-			w.t.Errorf("%s with %s of another cluster tells %s: %.400s", m.Pattern, role, word, a.body)
+			w.t.Errorf("%s with %s of another cluster reveals %s: %.400s", m.Pattern, role, word, a.body)
 		}
 	}
 }
@@ -346,18 +346,18 @@ func TestProcessesAreHidden(t *testing.T) {
 				if strings.Contains(a.body, ", pid ") {
 					seen[cluster]++
 					if cluster != "" {
-						t.Errorf("%s tells the process: %.600s", m.Pattern, a.body)
+						t.Errorf("%s reveals the process: %.600s", m.Pattern, a.body)
 					}
 				}
 			}
 		}
 	}
 	if seen[""] < 8 { // otherwise this test shows nothing
-		t.Errorf("%d routes tell an operator of all clusters of processes", seen[""])
+		t.Errorf("%d routes show processes to an operator of all clusters", seen[""])
 	}
 	_, err := w.store.AcquireLease(ctx, c.ID, "destroy", store.LeaseOptions{})
 	if testkit.Fails(t, fail.Whole(err), fail.Conflict, ", pid "); strings.Contains(err.Error(), ", pid ") {
-		t.Errorf("the record of a conflict tells the process: %v", err)
+		t.Errorf("the record of a conflict reveals the process: %v", err)
 	}
 }
 

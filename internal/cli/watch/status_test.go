@@ -42,7 +42,7 @@ func TestStatusFits(t *testing.T) {
 		testkit.Golden(t, fmt.Sprintf("status-%d.txt", width), out.String())
 		checkFits(t, out.String(), width)
 		if n := strings.Count(out.String(), "tried 3 times"); n != 1 {
-			t.Errorf("the error is told %d times in full", n)
+			t.Errorf("the error is shown %d times in full", n)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-// Package access asks the Kubernetes API who may use it: which configurations its servers have loaded, and which roles people have.
+// Package access asks the Kubernetes API about access: which configurations its servers have loaded, and which roles people have.
 package access
 
 import (
@@ -25,7 +25,7 @@ const (
 	Authorization  Reloaded = "authorization"
 )
 
-// Loaded returns fail.NotReady until an API server goes by this content of a file. The client must reach that one server.
+// Loaded returns fail.NotReady until an API server has loaded this content of a file. The client must reach that one server.
 func Loaded(ctx context.Context, c *kube.Client, file Reloaded, config []byte) error {
 	body, err := kube.Set(c).Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	if err != nil {

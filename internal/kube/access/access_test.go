@@ -24,7 +24,7 @@ apiserver_authentication_config_controller_last_config_info{apiserver_id_hash="s
 	testkit.Fails(t, loaded(nil, Authentication, []byte("abc"), "https://cp-1"), fail.NotReady, "0 failed attempts")
 }
 
-// TestMaker tells by its labels who made a binding.
+// TestMaker: the labels of a binding name its maker.
 func TestMaker(t *testing.T) {
 	for want, of := range map[string]metav1.ObjectMeta{
 		ByDocument:   {Labels: map[string]string{objects.AddonLabel: "identity"}},

@@ -15,8 +15,8 @@ import (
 // The makers of bindings.
 const (
 	ByDocument   = "document"   // spec.identity.bindings
-	ByNaupegos   = "naupegos"   // for the cluster's own parts, or an addon
-	ByKubernetes = "kubernetes" // API servers make these, and mend them
+	ByNaupegos   = "naupegos"   // for the cluster's own components, or an addon
+	ByKubernetes = "kubernetes" // API servers create and repair these
 	ByOthers     = "others"
 )
 

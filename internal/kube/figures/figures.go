@@ -51,12 +51,12 @@ type Series struct {
 	Values []*float64 `json:"values"` // null: not known
 }
 
-// Bounds of what Prometheus may answer to one query, and of the questions.
+// Bounds of Prometheus' answer to one query, and of the queries.
 const (
 	maxBody   = 2 << 20
 	maxSeries = 500
 	maxName   = 80               // bytes of a series' name
-	perQuery  = 5 * time.Second  // Prometheus gives a query up by itself then
+	perQuery  = 5 * time.Second  // Prometheus then cancels the query itself
 	perPod    = 15 * time.Second // for all queries
 	atOnce    = 3                // queries
 )
@@ -67,7 +67,7 @@ func Of(ctx context.Context, c *kube.Client, at Place, ask Ask, now time.Time) (
 	if err != nil {
 		return nil, err
 	}
-	to := now.UTC().Truncate(r.Step()) // the same values until the next step
+	to := now.UTC().Truncate(r.Step()) // the values are the same until the next step
 	f := &Figures{Range: r.Name, From: to.Add(-r.Long), To: to, Step: int(r.Step().Seconds()), Charts: []Chart{}}
 	pods, err := podsOf(ctx, c, at)
 	if err != nil {
@@ -98,7 +98,7 @@ func Of(ctx context.Context, c *kube.Client, at Place, ask Ask, now time.Time) (
 	return nil, last
 }
 
-// podsOf lists the pods of Prometheus by name, so that the same one answers as long as it can: the other one may have started later.
+// podsOf lists the pods of Prometheus by name, so that the same one answers while it can: another one may have started later.
 func podsOf(ctx context.Context, c *kube.Client, at Place) ([]corev1.Pod, error) {
 	const most = 10
 	list, err := kube.Set(c).CoreV1().Pods(at.Namespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + at.App, Limit: most})
@@ -110,7 +110,7 @@ func podsOf(ctx context.Context, c *kube.Client, at Place) ([]corev1.Pod, error)
 	return pods[:min(len(pods), most)], nil
 }
 
-// source is one pod of Prometheus, and the range that it is asked for.
+// source is one pod of Prometheus, and the requested range.
 type source struct {
 	c        *kube.Client
 	at       Place

@@ -26,7 +26,7 @@ func read(t *testing.T, f *figurestest.Fake, ask figures.Ask) *figures.Figures {
 	return testkit.Value(figures.Of(t.Context(), f.Client, figurestest.Place, ask, now))(t)
 }
 
-// TestFigures: all charts have values, one for each step of the range, which ends at a whole step; one pod answers everything.
+// TestFigures: all charts have values, one for each step of the range, which ends at a whole step; one pod answers all queries.
 func TestFigures(t *testing.T) {
 	f := figurestest.Serve(t, 12)
 	got := read(t, f, figures.Ask{})
@@ -60,7 +60,7 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// TestOneMachine: the charts of one machine are those of machines, of this one alone; rates are taken over the step of a long range.
+// TestOneMachine: the charts of one machine are those of machines, restricted to this one; rates use the step of a long range.
 func TestOneMachine(t *testing.T) {
 	f := figurestest.Serve(t, 3)
 	got := read(t, f, figures.Ask{Range: "7d", Machine: "quay-general-2"})
@@ -74,7 +74,7 @@ func TestOneMachine(t *testing.T) {
 	}
 }
 
-// TestAskIsChecked: nothing of a request but a name and one of four ranges gets into a query.
+// TestAskIsChecked: the only parts of a request in a query are a name and one of four ranges.
 func TestAskIsChecked(t *testing.T) {
 	f := figurestest.Serve(t, 1)
 	for _, ask := range []figures.Ask{{Range: "2h"}, {Range: "1h]"}, {Machine: `a"} or up{x="`}, {Machine: "A"}, {Machine: "-a"}, {Machine: strings.Repeat("a", 64)}, {Machine: "a\n"}} {
@@ -86,7 +86,8 @@ func TestAskIsChecked(t *testing.T) {
 	}
 }
 
-// TestNoPrometheus: a cluster without it says how to get it, one whose pods are not ready says why, and the second pod answers for the first.
+// TestNoPrometheus: a cluster without Prometheus says how to get it, one whose pods are not ready says why, and the second pod answers if the first
+// does not.
 func TestNoPrometheus(t *testing.T) {
 	f := figurestest.Serve(t, 1)
 	f.Pods = map[string]string{"prometheus-a-0": "containers with unready status: [prometheus]", "prometheus-b-0": ""}
@@ -123,7 +124,7 @@ func TestNoPrometheus(t *testing.T) {
 	}
 }
 
-// TestHostileAnswers: no answer in Prometheus' place makes the figures large or sends a request elsewhere.
+// TestHostileAnswers: no answer from an impostor makes the figures large or sends a request elsewhere.
 func TestHostileAnswers(t *testing.T) {
 	elsewhere := atomic.Int64{}
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
@@ -139,7 +140,7 @@ func TestHostileAnswers(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind, body string
 		code       int
-		repeat     int    // how often the body comes
+		repeat     int    // how many times the body is repeated
 		fails      string // words of the error
 		problem    string // words of each chart's problem
 		series     int    // in each chart
@@ -205,7 +206,7 @@ func TestHostileAnswers(t *testing.T) {
 	}
 }
 
-// TestPrometheusHangs: a pod that never answers is given up in bounded time.
+// TestPrometheusHangs: Of abandons a pod that never answers in bounded time.
 func TestPrometheusHangs(t *testing.T) {
 	f := figurestest.Serve(t, 1)
 	f.Answer = func(_ http.ResponseWriter, r *http.Request, _ string) { <-r.Context().Done() }

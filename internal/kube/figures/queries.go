@@ -1,6 +1,6 @@
 // Package figures reads the figures of a cluster, such as the load of its machines, from the cluster's own Prometheus.
 //
-// The queries are fixed here; a caller chooses a time range and a machine. The answers are a stranger's: everything about them is bounded. The package
+// The queries are fixed here; a caller chooses a time range and a machine. The answers are untrusted: everything about them is bounded. The package
 // knows neither documents nor pages.
 package figures
 
@@ -38,7 +38,7 @@ const (
 type Query struct {
 	ID, Group, Title string
 	Unit             Unit
-	// Expr is PromQL. $node stands for a matcher of one machine, with its comma, and $window for the time over which rates are taken.
+	// Expr is PromQL. $node stands for a matcher of one machine, with its comma, and $window for the window of rates.
 	Expr  string
 	Label string // label that tells the series apart
 	Needs string // addon without which there are no data; empty: Prometheus alone
@@ -50,10 +50,10 @@ const (
 	kubeStateMetrics = "kube-state-metrics"
 )
 
-// real leaves out interfaces that repeat the traffic of others, and those of pods.
+// real excludes interfaces that repeat the traffic of others, and those of pods.
 const real = `device!~"lo|veth.*|br.*|docker.*|cni.*|flannel.*|vxlan.*|cali.*|tunl.*|cilium.*|lxc.*|kube-.*|nodelocaldns|dummy.*|bond.*|team.*|wg.*|tun.*|tap.*|.+[.].+"`
 
-// served leaves out requests that last as long as their clients like.
+// served excludes requests that last as long as their clients like.
 const served = `verb!~"WATCH|CONNECT",subresource!~"proxy|attach|log|exec|portforward"`
 
 // all lists the charts in the order of the pages.
@@ -84,7 +84,7 @@ type Range struct {
 	Long time.Duration // its length
 }
 
-// points is the number of steps in a range: a chart has one value more.
+// points is the number of steps in a range; a chart has one more value.
 const points = 60
 
 // Step returns the time between two values.
@@ -95,7 +95,7 @@ func Ranges() []Range {
 	return []Range{{"1h", "last hour", time.Hour}, {"6h", "last 6 hours", 6 * time.Hour}, {"24h", "last 24 hours", 24 * time.Hour}, {"7d", "last 7 days", 7 * 24 * time.Hour}}
 }
 
-// Ask says which figures to read.
+// Ask selects the figures to read.
 type Ask struct {
 	Range   string `json:"range,omitempty" enum:"1h,6h,24h,7d" doc:"The time range; empty: 1h"`
 	Machine string `json:"machine,omitempty" maxLength:"63" doc:"Only the figures of this machine"`
@@ -119,7 +119,7 @@ func (a Ask) Check() (Range, error) {
 	return Range{}, fail.New(fail.Invalid, "there is no time range %.10q", a.Range).Do("take %s", strings.Join(names, ", "))
 }
 
-// shortestWindow holds two readings at the longest interval between them that the addon allows, two minutes.
+// shortestWindow contains two readings at the longest interval that the addon permits, two minutes.
 const shortestWindow = 5 * time.Minute
 
 // promql returns the query of a chart for a range and a machine; empty: all machines.

@@ -29,7 +29,7 @@ type answer struct {
 	}
 }
 
-// read returns the series in an answer. Something else than Prometheus may have written it.
+// read returns the series in an answer. A program other than Prometheus may have written it.
 func (s *source) read(q Query, a *kube.Answer) (series []Series, more bool, err error) {
 	kind, _, _ := mime.ParseMediaType(a.Type)
 	var got answer
@@ -67,7 +67,7 @@ func (s *source) read(q Query, a *kube.Answer) (series []Series, more bool, err 
 	return series, more, nil
 }
 
-// values returns one value for each step; nil if there is none. Values that are no numbers, such as the ratio of nothing, are unknown.
+// values returns one value for each step; nil if there is none. Values that are not numbers, such as 0/0, are unknown.
 func (s *source) values(raw json.RawMessage) ([]*float64, error) {
 	if n := bytes.Count(raw, []byte("[")); n > points+2 {
 		return nil, fmt.Errorf("%d of them", n-1)
@@ -106,7 +106,7 @@ func (s *source) values(raw json.RawMessage) ([]*float64, error) {
 // short rounds to five digits: charts need no more.
 func short(v float64) float64 {
 	r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 5, 64), 64)
-	if err != nil { // never: the text was made from a number
+	if err != nil { // never: the text was formatted from a number
 		return v
 	}
 	return r

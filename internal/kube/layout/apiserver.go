@@ -15,11 +15,11 @@ const (
 	auditLogDir        = "/var/log/kubernetes/audit"
 	auditPolicyPath    = ourDir + "/audit-policy.yaml"
 	authenticationPath = ourDir + "/authentication.yaml"
-	// EncryptionPath is where an API server finds its EncryptionConfiguration. It has none where it knows no key.
+	// EncryptionPath is the path of an API server's EncryptionConfiguration. The file does not exist if the API server has no keys.
 	EncryptionPath = ourDir + "/encryption.yaml"
 )
 
-// apiServerPod renders the API server's static pod. uses is what the machine has of files.
+// apiServerPod renders the API server's static pod. uses are the machine's files.
 func (p Params) apiServerPod(n Node, files fileSet) (machine.File, error) {
 	image, err := p.servers(n).image("kube-apiserver")
 	if err != nil {
@@ -74,17 +74,17 @@ func (p Params) apiServerBaseArgs(n Node) []arg {
 	}
 }
 
-// apiServerExtraArgs returns what we add, in kubeadm's ClusterConfiguration as well, so that kubeadm upgrade keeps it.
-// known are the tables that the settings obey.
+// apiServerExtraArgs returns the arguments that Naupegos adds, in kubeadm's ClusterConfiguration as well, so that kubeadm upgrade keeps it. known are
+// the tables that the settings must match.
 func (p Params) apiServerExtraArgs(known []flags.Table) []arg {
 	args := []arg{
-		// Anonymous requests reach only health checks and what `kubeadm join` reads before it trusts anybody.
+		// Anonymous requests reach only health checks and what `kubeadm join` reads before it trusts the server.
 		{"authentication-config", authenticationPath},
-		// A server that is going down says so to load balancers before it stops taking connections.
+		// A server that shuts down tells load balancers before it stops accepting connections.
 		{"shutdown-delay-duration", "4s"},
-		// And it ends its watches then: else it waits for them until kubelet kills it, half a minute later.
+		// It then ends its watches, too: otherwise it waits for them until kubelet kills it, half a minute later.
 		{"shutdown-watch-termination-grace-period", "5s"},
-		// Who answers in a kubelet's place gets no exec and no logs.
+		// An impostor in a kubelet's place gets no exec and no logs.
 		{"kubelet-certificate-authority", pkiDir + "/ca.crt"},
 	}
 	if len(p.Authorization.Config) > 0 {
@@ -122,7 +122,7 @@ func (p Params) apiServerExtraArgs(known []flags.Table) []arg {
 	return p.Settings.APIServer.extend(p.Settings.knownPlugins(known).plugins(args), flags.APIServer, known)
 }
 
-// apiServerMounts are kubeadm's, and ours.
+// apiServerMounts are the mounts of kubeadm and of Naupegos.
 func apiServerMounts(p Params) []hostMount {
 	mounts := append(caMounts(), directory("k8s-certs", pkiDir, true), directory("naupegos", ourDir, true))
 	if p.AuditLog {
@@ -131,5 +131,5 @@ func apiServerMounts(p Params) []hostMount {
 	return p.Settings.APIServer.mounts(mounts)
 }
 
-// apiServerVolumes are the mounts that kubeadm's configuration has to name.
+// apiServerVolumes are the mounts that kubeadm's configuration must name.
 func (p Params) apiServerVolumes() []hostMount { return apiServerMounts(p)[len(caMounts())+1:] }

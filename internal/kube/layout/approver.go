@@ -19,7 +19,7 @@ const (
 //go:embed manifests/approver.yaml
 var approverManifest []byte
 
-// ApproverManifest returns the manifest with the rights of the service that approves kubelets' serving certificates.
+// ApproverManifest returns the manifest with the permissions of the service that approves kubelets' serving certificates.
 func ApproverManifest() []byte { return append([]byte(nil), approverManifest...) }
 
 // approverLayer renders the service on control-plane machines that approves kubelets' serving certificates, after a check
@@ -53,7 +53,7 @@ func (p Params) approverLayer(ctx context.Context, k *pki.PKI, n Node) (machine.
 		Units: []machine.Unit{{
 			Name: "naupegos-approver.service", Enabled: true, Active: true,
 			Content: fmt.Sprintf(approverUnit, p.AgentPath, approverConf, machinesPath),
-			Watches: []string{approverConf}, // the machines' file is read again when it changes
+			Watches: []string{approverConf}, // the service rereads the machines' file when it changes
 		}},
 	}, nil
 }

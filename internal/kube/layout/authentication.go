@@ -21,7 +21,7 @@ type Authorization struct {
 	Kubeconfigs []machine.File
 }
 
-// WebhookPath returns where the kubeconfig of an authorization webhook lies: its name changes with its content.
+// WebhookPath returns the path of an authorization webhook's kubeconfig, which changes with its content.
 func WebhookPath(name string, content []byte) string {
 	sum := sha256.Sum256(content)
 	return webhookPrefix + name + "-" + hex.EncodeToString(sum[:8]) + ".yaml"
@@ -32,7 +32,7 @@ const (
 	webhookPrefix     = ourDir + "/authorization-webhook-"
 )
 
-// files returns the files, the configuration last: what it names is there when API servers load it.
+// files returns the files, the configuration last: the files that it names exist when API servers load it.
 func (a Authorization) files() []machine.File {
 	if len(a.Config) == 0 {
 		return nil
@@ -40,7 +40,7 @@ func (a Authorization) files() []machine.File {
 	return append(slices.Clone(a.Kubeconfigs), machine.File{Path: authorizationPath, Mode: 0o600, Content: a.Config})
 }
 
-// arg returns the flag by which API servers find the configuration, or the modes.
+// arg returns the flag that names the configuration, or the modes.
 func (a Authorization) arg() arg {
 	if len(a.Config) == 0 {
 		return arg{"authorization-mode", "Node,RBAC"}
@@ -48,8 +48,8 @@ func (a Authorization) arg() arg {
 	return arg{"authorization-config", authorizationPath}
 }
 
-// asStarted returns the files of a machine without what an API server reloads by itself: the issuers in its AuthenticationConfiguration, its
-// AuthorizationConfiguration and the files that it names. A change of these must not change the digest that restarts it.
+// asStarted returns a machine's files without the parts that an API server reloads by itself: the issuers in its AuthenticationConfiguration, its
+// AuthorizationConfiguration and the files that it names. Changes to these must not change the digest that restarts it.
 func asStarted(files fileSet) fileSet {
 	files = slices.DeleteFunc(slices.Clone(files), func(f machine.File) bool {
 		return f.Path == authorizationPath || strings.HasPrefix(f.Path, webhookPrefix)

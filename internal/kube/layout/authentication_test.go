@@ -9,7 +9,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestIssuersRestartNothing: a change of issuers changes their file, and not the digest that restarts the API server.
+// TestIssuersRestartNothing: a change of issuers changes their file, but not the digest that restarts the API server.
 func TestIssuersRestartNothing(t *testing.T) {
 	k := testPKI(t, testTime)
 	without := render(t, testParams(), k, 0)
@@ -29,12 +29,12 @@ func TestIssuersRestartNothing(t *testing.T) {
 	defer func() { authenticationBase = former }()
 	authenticationBase += "# changed\n"
 	if a, b := annotations(t, without), annotations(t, render(t, with, k, 0)); a["kube-apiserver"] == b["kube-apiserver"] {
-		t.Error("the API server does not restart for what it reads only when it starts")
+		t.Error("the API server does not restart after a change of files that it reads only at its start")
 	}
 }
 
-// TestWebhooksRestartNothing: with the first authorization webhook API servers get the file instead of the modes; a change of it, and of the files that it
-// names, leaves their manifests as they are.
+// TestWebhooksRestartNothing: with the first authorization webhook, API servers get the file instead of the modes; later changes of the webhook and
+// its files leave their manifests unchanged.
 func TestWebhooksRestartNothing(t *testing.T) {
 	k := testPKI(t, testTime)
 	with := func(url string) machine.Config {

@@ -9,8 +9,8 @@ import (
 	"github.com/naupegos/naupegos/internal/release/flags"
 )
 
-// CloudInstancePath is the file that says which server of its cloud a machine is. It contains the fields of the metadata service's JSON that the
-// Cinder CSI driver of our bundles reads. With it, the driver needs neither metadata service nor config drive.
+// CloudInstancePath is a file that identifies a machine's server in its cloud. It contains the fields of the metadata service's JSON that the Cinder
+// CSI driver of our bundles reads. With it, the driver needs neither metadata service nor config drive.
 const CloudInstancePath = "/etc/naupegos/instance.json"
 
 // CloudInstance identifies a machine in its cloud.
@@ -19,7 +19,7 @@ type CloudInstance struct {
 	Zone       string // availability zone
 }
 
-// knowsInstance reports whether the cluster has an external cloud and the machine's server in it is known.
+// knowsInstance reports whether the cluster has an external cloud and the machine's server there is known.
 func knowsInstance(p Params, n Node) bool { return p.ExternalCloud && n.Cloud.ProviderID != "" }
 
 // addInstance adds the file CloudInstancePath if the machine's server is known.

@@ -15,20 +15,19 @@ import (
 	"github.com/naupegos/naupegos/internal/kube/manifest"
 )
 
-// When the machine of an API server loses its power, its connections stay open. Our gateways end them, a cloud's load balancer
-// does not: clients have to find out themselves, by probing a connection that has been silent for a while.
-// With client-go's defaults (30 s, then 15 s for the answer) they have no API for 45 s. These values make it 8 s at most.
+// When an API server's machine loses power, its connections stay open. Our gateways end them, but a cloud's load balancer does not: clients must
+// detect that themselves, by probing a connection that has been silent for a while. With client-go's defaults (30 s, then 15 s for the answer) they
+// have no API for 45 s. These values make it 8 s at most.
 //
-// An idle connection then carries a ping and its answer, some 200 bytes, every 5 s: of a thousand nodes with a handful of
-// connections each a few hundred KiB a second and a thousand small frames, shared by all API servers. An API server that can't
-// answer a ping for 3 s is one that gateways take out, too; a client that was mistaken makes a new connection and resumes its
-// watches.
+// An idle connection then carries a ping and its answer, some 200 bytes, every 5 s: of a thousand nodes with a handful of connections each a few
+// hundred KiB a second and a thousand small frames, shared by all API servers. Gateways, too, remove an API server that can't answer a ping for 3 s;
+// a client that was wrong opens a new connection and resumes its watches.
 const (
 	ReadIdleTimeout = 5 * time.Second
 	PingTimeout     = 3 * time.Second
 )
 
-// ConnectionEnv is the environment that tells client-go's programs these timeouts; they know no other way.
+// ConnectionEnv is the environment that sets these timeouts in programs that use client-go; there is no other way.
 func ConnectionEnv() []EnvVar {
 	return []EnvVar{
 		{"HTTP2_READ_IDLE_TIMEOUT_SECONDS", strconv.Itoa(int(ReadIdleTimeout.Seconds()))},
@@ -39,7 +38,7 @@ func ConnectionEnv() []EnvVar {
 // EnvVar is a variable of a program's environment.
 type EnvVar struct{ Name, Value string }
 
-// withConnectionEnv adds the environment to the containers of the DaemonSet in what kubeadm has printed.
+// withConnectionEnv adds the environment to the containers of the DaemonSet in kubeadm's output.
 func withConnectionEnv(manifests []byte) ([]byte, error) {
 	objects, err := manifest.Parse(asYAML(manifests))
 	if err != nil {
@@ -73,8 +72,8 @@ func withConnectionEnv(manifests []byte) ([]byte, error) {
 	return bytes.Join(docs, []byte("---\n")), nil
 }
 
-// asYAML makes YAML of what kubeadm prints. That of 1.37 tells among the manifests of the patches that it finds, and has no newline between
-// a separator and the DaemonSet.
+// asYAML extracts YAML from kubeadm's output. kubeadm 1.37 prints the patches that it finds among the manifests, and no newline between a separator
+// and the DaemonSet.
 func asYAML(printed []byte) []byte {
 	var kept []byte
 	for line := range bytes.Lines(printed) {
@@ -89,7 +88,7 @@ func asYAML(printed []byte) []byte {
 	return kept
 }
 
-// addConfigDigest makes the DaemonSet replace its pods once their configuration has changed: they read it when they start.
+// addConfigDigest makes the DaemonSet replace its pods when their configuration has changed, because they read it only at their start.
 func addConfigDigest(u *unstructured.Unstructured, config string) error {
 	if config == "" {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/naupegos/naupegos/internal/kube/manifest"
 )
 
-// printed is the part that matters of what kubeadm prints.
+// printed is the relevant part of kubeadm's output.
 const printed = `---
 apiVersion: v1
 kind: ServiceAccount
@@ -40,7 +40,7 @@ func TestKubeProxyGetsTheEnvironment(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, out)
 		}
 	}
-	// As kubeadm 1.37 prints it: what it has to say of patches comes first.
+	// As kubeadm 1.37 prints it: its messages about patches come first.
 	const reports = "[patches] Reading patches from path \"/etc/kubernetes/naupegos-patches\"\n[patches] Found the following patch files: [corednsdeployment+strategic.yaml]\n"
 	if told, err := withConnectionEnv([]byte(reports + strings.ReplaceAll(printed, "---\napiVersion", "---apiVersion"))); err != nil || !bytes.Equal(told, out) {
 		t.Errorf("with reports of patches: %v\n%s", err, told)

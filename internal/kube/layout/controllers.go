@@ -10,7 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/release/flags"
 )
 
-// Where kubeadm keeps the kubeconfigs of the control plane's clients.
+// Paths of the kubeconfigs of the control plane's clients, as in kubeadm.
 const (
 	controllerManagerConf = kubernetesDir + "/controller-manager.conf"
 	schedulerConf         = kubernetesDir + "/scheduler.conf"
@@ -19,8 +19,8 @@ const (
 // usualNodeMask is the controller manager's default of node-cidr-mask-size.
 const usualNodeMask = 24
 
-// electArgs make the first election quick: a candidate that comes too early tries again after half a second, not after two.
-// The length of a lease, on which safety depends, is the default (15 s, renewed within 10 s).
+// electArgs make the first election quick: a candidate that is too early retries after half a second instead of two. The length of a lease, on which
+// safety depends, is the default (15 s, renewed within 10 s).
 func electArgs() []arg { return []arg{{"leader-elect-retry-period", "500ms"}} }
 
 func (p Params) controllerManagerPod(n Node, files fileSet) (machine.File, error) {
@@ -34,7 +34,7 @@ func (p Params) controllerManagerPod(n Node, files fileSet) (machine.File, error
 	}
 	signer, key := pkiDir+"/ca.crt", pkiDir+"/ca.key"
 	switch {
-	case p.ExternalCA: // as kubeadm has it: nothing is signed here
+	case p.ExternalCA: // as in kubeadm: nothing is signed here
 		signer, key = "", ""
 	case len(files.under(signerPath)) > 0:
 		signer = signerPath
@@ -72,13 +72,13 @@ func (p Params) controllerManagerBaseArgs(signer, key string) []arg {
 	}
 }
 
-// controllerManagerVolumes are the mounts that kubeadm's configuration has to name.
+// controllerManagerVolumes are the mounts that kubeadm's configuration must name.
 func controllerManagerVolumes(p Params, wants release.Minor) []hostMount {
 	ours := controllerManagerMounts(wants)
 	return p.Settings.ControllerManager.mounts(ours)[len(ours):]
 }
 
-// controllerManagerMounts are kubeadm's.
+// controllerManagerMounts are kubeadm's mounts.
 func controllerManagerMounts(wants release.Minor) []hostMount {
 	mounts := append(caMounts(), directory("k8s-certs", pkiDir, true), kubeconfigMount(controllerManagerConf))
 	if wants.FlexVolumes {
@@ -87,9 +87,8 @@ func controllerManagerMounts(wants release.Minor) []hostMount {
 	return sortedMounts(mounts)
 }
 
-// The controller manager's limits on its own requests. At its start it makes an account for each of its 50 controllers, one
-// after another: by the default limits (20 a second, 30 at once) that takes 5 s, in which nothing else happens. The API server
-// protects itself by priority and fairness.
+// The controller manager's limits on its own requests. At its start it creates an account for each of its 50 controllers, one after another. With the
+// default limits (20 per second, bursts of 30) that takes 5 s, in which nothing else happens. Priority and fairness protect the API server.
 func (p Params) controllerManagerExtraArgs(known []flags.Table) []arg {
 	args := append(electArgs(), arg{"kube-api-qps", "100"}, arg{"kube-api-burst", "200"})
 	if p.NodeCIDRMaskSize != 0 && p.NodeCIDRMaskSize != usualNodeMask {

@@ -36,7 +36,7 @@ func (p Params) controlPlaneLayer(ctx context.Context, k *pki.PKI, n Node, start
 	c := machine.Config{
 		Directories: []machine.Directory{{Path: pkiDir, Mode: 0o755}, {Path: ourDir, Mode: 0o700}, {Path: patchesDir, Mode: 0o700}},
 		Files:       append(files, pods...),
-		Units: []machine.Unit{{ // what Runtime has of it, and
+		Units: []machine.Unit{{ // the part in Runtime, and
 			Name: "kubelet.service", Enabled: true, Active: true, Starts: p.starts(),
 			Forgets: binDir + "/kubelet", // it knows static pods by a digest of the Pod type, which each minor extends
 		}},
@@ -47,7 +47,7 @@ func (p Params) controlPlaneLayer(ctx context.Context, k *pki.PKI, n Node, start
 	return c, nil
 }
 
-// starts is what kubelet starts by files. An API server without its etcd keeps its clients waiting.
+// starts lists the programs that kubelet starts from files. An API server without its etcd keeps its clients waiting.
 func (p Params) starts() []machine.Start {
 	server := machine.Start{File: manifestOf("kube-apiserver")}
 	var list []machine.Start
@@ -93,7 +93,7 @@ func (p Params) controlPlaneKubeconfigs(ctx context.Context, k *pki.PKI, n Node)
 		{"controller-manager", "system:kube-controller-manager", "", true},
 		{"scheduler", "system:kube-scheduler", "", true},
 	}
-	// As kubeadm init does, only where the cluster is bootstrapped: its certificate goes past RBAC.
+	// Like kubeadm init, only where the cluster is bootstrapped: this certificate bypasses RBAC.
 	if n.Name == p.ControlPlanes[0].Name {
 		clients = append(clients, client{"super-admin", "kubernetes-super-admin", "system:masters", false})
 	}
@@ -128,7 +128,7 @@ func (p Params) clientKubeconfig(ctx context.Context, k *pki.PKI, n Node, c clie
 	return p.kubeconfig("https://"+server, c.user, ca, pairCredentials(cert))
 }
 
-// apiServerFiles renders the files that API servers read besides certificates, and kubeadm's configuration on this machine.
+// apiServerFiles renders the files, besides certificates, that API servers read, and kubeadm's configuration on this machine.
 func (p Params) apiServerFiles(ctx context.Context, k *pki.PKI, n Node) ([]machine.File, error) {
 	kubeadm, err := p.KubeadmConfig(n)
 	if err != nil {

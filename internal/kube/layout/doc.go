@@ -1,5 +1,5 @@
-// Package layout renders what kubeadm would leave behind on machines: configuration, certificates, manifests and units of every
-// component, kubeconfigs, and which of kubeadm's phases record the cluster once it runs.
+// Package layout renders the files that kubeadm would leave on machines: configuration, certificates, manifests and units of every component,
+// kubeconfigs, and the kubeadm phases that record the running cluster.
 //
-// It works on Params, Nodes and the authorities alone: it asks no API and no machine, and the same input gives the same output.
+// It works only from Params, Nodes and the authorities: it contacts no API and no machine, and the same input gives the same output.
 package layout

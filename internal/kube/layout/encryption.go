@@ -14,19 +14,19 @@ import (
 	"github.com/naupegos/naupegos/internal/pki"
 )
 
-// Plaintext stands among Params.Encryption for Secrets that are stored as they are (Kubernetes' provider "identity").
+// Plaintext is the entry of Params.Encryption for Secrets that are stored unencrypted (Kubernetes' provider "identity").
 const Plaintext = "identity"
 
-// encrypts reports whether API servers know any key: without one there is nothing to configure.
+// encrypts reports whether API servers have any key; without one there is nothing to configure.
 func (p Params) encrypts() bool {
 	return slices.ContainsFunc(p.Encryption, func(s string) bool { return s != Plaintext })
 }
 
-// encryptionConfig renders API servers' EncryptionConfiguration. Keys that stand side by side are one provider's.
+// encryptionConfig renders API servers' EncryptionConfiguration. Adjacent keys belong to one provider.
 func (p Params) encryptionConfig(ctx context.Context, k *pki.PKI, api string) (string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "apiVersion: %s\nkind: EncryptionConfiguration\nresources:\n  - resources: [secrets]\n    providers:\n", api)
-	keys := false // the provider at hand takes more keys
+	keys := false // the current provider takes more keys
 	for _, name := range p.Encryption {
 		if name == Plaintext {
 			b.WriteString("      - identity: {}\n")
@@ -49,8 +49,8 @@ func (p Params) encryptionConfig(ctx context.Context, k *pki.PKI, api string) (s
 // EncryptionKeys are keys by name.
 type EncryptionKeys map[string][]byte
 
-// ReadEncryption parses the output of encryptionConfig into the list, as in Params.Encryption, and the keys. An empty configuration means
-// plaintext. A configuration that encryptionConfig can't have rendered is fail.Invalid; errors quote none of it.
+// ReadEncryption parses the output of encryptionConfig into a list, as in Params.Encryption, and the keys. An empty configuration means plaintext. It
+// returns fail.Invalid for a configuration that encryptionConfig can't have rendered; errors quote none of it.
 func ReadEncryption(config []byte) (list []string, keys EncryptionKeys, err error) {
 	if len(bytes.TrimSpace(config)) == 0 {
 		return []string{Plaintext}, nil, nil
@@ -89,8 +89,8 @@ func ReadEncryption(config []byte) (list []string, keys EncryptionKeys, err erro
 	return list, keys, nil
 }
 
-// StoredPrefix returns what values in etcd begin with that were written by this of Params.Encryption
-// (k8s.io/apiserver/pkg/storage/value/encrypt); every value that is encrypted begins with EncryptedPrefix.
+// StoredPrefix returns the prefix of values in etcd that were written with this entry of Params.Encryption
+// (k8s.io/apiserver/pkg/storage/value/encrypt). Every encrypted value begins with EncryptedPrefix.
 func StoredPrefix(name string) string {
 	if name == Plaintext {
 		return ""
@@ -98,11 +98,11 @@ func StoredPrefix(name string) string {
 	return EncryptedPrefix + "secretbox:v1:" + name + ":"
 }
 
-// EncryptedPrefix begins all encrypted values in etcd.
+// EncryptedPrefix is the prefix of all encrypted values in etcd.
 const EncryptedPrefix = "k8s:enc:"
 
-// RegistryPrefix is below what everything of Kubernetes lies in etcd.
+// RegistryPrefix is the prefix of all of Kubernetes' keys in etcd.
 const RegistryPrefix = "/registry/"
 
-// SecretsPrefix is below what Secrets lie in etcd.
+// SecretsPrefix is the prefix of the keys of Secrets in etcd.
 const SecretsPrefix = "/registry/secrets/"

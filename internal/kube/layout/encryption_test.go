@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestEncryptionIsReadAsWritten: every list that API servers are told, with its keys.
+// TestEncryptionIsReadAsWritten: ReadEncryption returns every list that encryptionConfig renders, with its keys.
 func TestEncryptionIsReadAsWritten(t *testing.T) {
 	k := testPKI(t, testTime)
 	for _, list := range [][]string{{"key1", Plaintext}, {Plaintext, "key1"}, {"key1", Plaintext, "key2"}, {"key2", "key1", Plaintext}, {"key12", Plaintext}} {
@@ -36,7 +36,7 @@ func TestEncryptionIsReadAsWritten(t *testing.T) {
 	}
 }
 
-// TestOthersEncryptionIsRefused, and nothing of it is shown.
+// TestOthersEncryptionIsRefused: ReadEncryption refuses other configurations and quotes none of them.
 func TestOthersEncryptionIsRefused(t *testing.T) {
 	p := testParams()
 	p.Encryption = []string{pki.FirstEncryptionKey, Plaintext}

@@ -97,7 +97,7 @@ func etcdBaseArgs(n Node, start EtcdStart) []arg {
 	return args
 }
 
-// etcdExtraArgs returns what we add. Heartbeat and election stay at etcd's defaults.
+// etcdExtraArgs returns the arguments that Naupegos adds. Heartbeat and election stay at etcd's defaults.
 func etcdExtraArgs() []arg {
 	return []arg{
 		{"auto-compaction-mode", "periodic"},

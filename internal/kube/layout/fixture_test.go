@@ -13,7 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/release"
 )
 
-// testTime is the clock of rendered certificates where nothing real looks at them.
+// testTime is the clock of rendered certificates that no real program verifies.
 var testTime = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func testPKI(t *testing.T, now time.Time) *pki.PKI {
@@ -33,7 +33,7 @@ func testRelease(version string) Release {
 	return Release{Version: version, Bundle: bundletest.Manifest(version)}
 }
 
-// testParams is a hardened three-member cluster of a kind that a cloud would have.
+// testParams is a hardened cluster of three members in a cloud.
 func testParams() Params {
 	p := Params{
 		ClusterName: "demo", Endpoint: "10.0.0.10:6443", Release: testRelease(release.Default),
@@ -52,7 +52,7 @@ func testParams() Params {
 	return p
 }
 
-// localParams is what local containers on a cgroup v1 host need.
+// localParams is a cluster of local containers on a cgroup v1 host.
 func localParams() Params {
 	p := testParams()
 	p.SharedKernel = true

@@ -12,8 +12,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestGenerations renders a control-plane machine in each phase of a rotation: everything that trusts has both generations while there are two,
-// the signing one first, which is all that controller managers sign by, and what is signed is by that one.
+// TestGenerations renders a control-plane machine in each phase of a rotation. While there are two generations, every trust store has both, the
+// signing one first; controller managers sign only with that one, and it signs all certificates.
 func TestGenerations(t *testing.T) {
 	p, k := testParams(), testPKI(t, testTime)
 	in := func(signs, also int) machine.Config {

@@ -80,7 +80,7 @@ func TestGoldenManifests(t *testing.T) {
 	testkit.Golden(t, "admin-kubeconfig.golden", readable(admin))
 }
 
-// dump renders a configuration for people, with certificates described and keys left out.
+// dump renders a readable configuration: it describes certificates and omits keys.
 func dump(c machine.Config) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "machine %s\n", c.Machine)
@@ -125,7 +125,7 @@ func word(yes bool, s string) string {
 	return ""
 }
 
-// readable replaces what is random in a file.
+// readable replaces the random parts of a file.
 func readable(content []byte) []byte {
 	for pattern, replace := range map[string]func([]byte) []byte{
 		`(?s)-----BEGIN .*-----END [A-Z ]+-----\n`: describePEM,

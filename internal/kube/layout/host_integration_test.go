@@ -17,13 +17,13 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// host is a machine of sorts: its own network, and a file system that is this one's with others' files laid over it.
+// host is a simulated machine: it has its own network, and this machine's file system overlaid with other files.
 type host struct {
 	root   string
-	anchor int // the process that keeps the namespaces
+	anchor int // the process that holds the namespaces
 }
 
-// newHost makes a host that has the files of c and the addresses.
+// newHost returns a host with the files of c and the addresses.
 func newHost(t *testing.T, c machine.Config, addresses ...string) host {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -82,7 +82,7 @@ func (h host) exec(t *testing.T, stdin []byte, argv ...string) string {
 	return out
 }
 
-// start runs a server until the test ends; when the test has failed the end of its log is shown.
+// start runs a server until the test ends; if the test fails, it prints the end of the server's log.
 func (h host) start(t *testing.T, argv ...string) {
 	t.Helper()
 	log := &bytes.Buffer{}

@@ -20,8 +20,8 @@ const (
 	coreDNSPatchPath = patchesDir + "/corednsdeployment+strategic.yaml"
 )
 
-// coreDNSPatch has CoreDNS asked every second whether it is ready: names resolve up to nine seconds sooner after a start. And
-// it has it notice soon that its API server is dead: until then it answers with addresses of pods that may be gone.
+// coreDNSPatch makes kubelet probe CoreDNS's readiness every second: names resolve up to nine seconds sooner after a start. It also makes CoreDNS
+// notice a dead API server soon: until then it answers with addresses of pods that may no longer exist.
 func coreDNSPatch(p Params) string {
 	patch := "spec:\n  template:\n"
 	if d := digestOf(p.Resolvers); d != "" { // its pods copy resolv.conf when they start
@@ -40,7 +40,7 @@ func coreDNSPatch(p Params) string {
 	return patch
 }
 
-// digestOf returns a digest of name servers; empty without any.
+// digestOf returns a digest of name servers, or "" if there are none.
 func digestOf(all []Resolver) string {
 	var text strings.Builder
 	for _, r := range all {
@@ -53,16 +53,14 @@ func digestOf(all []Resolver) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Recorded is what Phases make known to the cluster, without what differs from machine to machine: where it changes, they have
-// to run again.
+// Recorded is what Phases record in the cluster, without the parts that differ between machines. If it changes, they must run again.
 func (p Params) Recorded() ([]byte, error) {
 	conf, err := p.KubeadmConfig(Node{Name: "any", Address: "192.0.2.1"})
 	return fmt.Appendf(conf, "---\n%s---\nkube-proxy: %v\n", coreDNSPatch(p), ConnectionEnv()), err
 }
 
-// KubeadmConfig renders what n's kubeadm is told with --config: Init-, Cluster-, Kubelet- and KubeProxyConfiguration, of the release that
-// n runs: a kubeadm knows none that is newer.
-// It holds no secret.
+// KubeadmConfig renders the --config file of n's kubeadm: Init-, Cluster-, Kubelet- and KubeProxyConfiguration, of the release that n runs, because a
+// kubeadm knows no newer one. It contains no secret.
 func (p Params) KubeadmConfig(n Node) ([]byte, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
@@ -75,7 +73,7 @@ func (p Params) KubeadmConfig(n Node) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The cluster-wide kubelet configuration is that of the first machine, on whichever this is rendered.
+	// The cluster-wide kubelet configuration is always that of the first machine.
 	kubelet, err := p.kubeletConfig(Node{Facts: p.ControlPlanes[0].Facts, Release: n.Release}, "")
 	if err != nil {
 		return nil, err
@@ -102,8 +100,8 @@ func (p Params) initConfiguration(n Node, configs release.Configs) initConfigura
 	}
 	return initConfiguration{
 		TypeMeta: metav1.TypeMeta{APIVersion: configs.Kubeadm, Kind: "InitConfiguration"},
-		// kubeadm makes a token even where none is wanted, by default one that lets machines join for a day. This one is
-		// in a group that has no rights and expires at once.
+		// kubeadm always creates a token, by default one with which machines can join for a day. This one expires at once, and its group has no
+		// permissions.
 		BootstrapTokens: []bootstrapToken{{
 			Token: "naupeg.0000000000000000", Description: "Expired at once; use `kubeadm token create` for one that lets machines join.",
 			TTL: metav1.Duration{Duration: time.Second}, Usages: []string{"authentication"}, Groups: []string{"system:bootstrappers:naupegos:none"},
@@ -155,7 +153,7 @@ func (p Params) kubeProxyConfig(configs release.Configs) kubeproxyv1.KubeProxyCo
 		ClusterCIDR: p.PodCIDR,
 	}
 	if p.SharedKernel {
-		// Zero leaves the kernel's connection tracking as it is.
+		// Zero leaves the kernel's connection tracking unchanged.
 		zero := metav1.Duration{}
 		c.Conntrack = kubeproxyv1.KubeProxyConntrackConfiguration{
 			MaxPerCore: ptr(int32(0)), Min: ptr(int32(0)), TCPEstablishedTimeout: &zero, TCPCloseWaitTimeout: &zero,

@@ -19,14 +19,14 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// built is a Kubernetes release whose executables are at hand.
+// built is a Kubernetes release whose executables are available.
 type built struct {
 	manifest bundle.Manifest
 	path     func(name string) string // of an executable
 }
 
-// releases are those of the bundle library; where NAUPEGOS_KUBEADM names a kubeadm of the newest known release, the
-// executables beside it serve as well.
+// releases are the releases in the bundle library. If NAUPEGOS_KUBEADM names a kubeadm of the newest known release, they include the executables
+// beside it.
 func releases(t *testing.T) []built {
 	t.Helper()
 	var out []built
@@ -47,7 +47,7 @@ func releases(t *testing.T) []built {
 	return out
 }
 
-// rootFS is a machine's file system as far as kubeadm looks at it.
+// rootFS is the part of a machine's file system that kubeadm reads.
 type rootFS struct {
 	dir     string
 	kubeadm string
@@ -88,7 +88,7 @@ func (r rootFS) read(t *testing.T, path string) []byte {
 	return data
 }
 
-// variants are the clusters whose files are compared with kubeadm's.
+// variants are the clusters whose files the tests compare with kubeadm's.
 func variants(m bundle.Manifest) map[string]Params {
 	soft, service, openstack := testParams(), testParams(), testParams()
 	soft.Harden, soft.AuditLog, soft.Encryption, soft.APIServerSANs = false, false, nil, nil
@@ -104,7 +104,7 @@ func variants(m bundle.Manifest) map[string]Params {
 	return out
 }
 
-// TestKubeadmAgrees lets the real kubeadm make a control-plane machine's files from our configuration, beside ours.
+// TestKubeadmAgrees: the real kubeadm makes a control-plane machine's files from our configuration, and they equal ours.
 func TestKubeadmAgrees(t *testing.T) {
 	for _, r := range releases(t) {
 		for name, p := range variants(r.manifest) {
@@ -118,8 +118,8 @@ func kubeadmAgrees(t *testing.T, p Params, kubeadm string) {
 	n := p.ControlPlanes[0]
 	host, err := os.Hostname()
 	testkit.Must(t, err)
-	n.Facts.Hostname = host // kubeadm looks at this one's
-	// One member: what kubeadm writes knows no other.
+	n.Facts.Hostname = host // kubeadm checks this machine's
+	// One member: kubeadm writes no other.
 	start := EtcdStart{State: "new", InitialCluster: map[string]string{n.Name: PeerURL(n)}}
 	c, err := p.ControlPlane(t.Context(), k, n, start)
 	testkit.Must(t, err)
@@ -129,7 +129,7 @@ func kubeadmAgrees(t *testing.T, p Params, kubeadm string) {
 	if out := r.run(t, "config", "validate", config); strings.Contains(out, "WARNING") {
 		t.Errorf("kubeadm config validate warns:\n%s", out)
 	}
-	// What is there is checked against what kubeadm would make, and kept.
+	// kubeadm compares existing files with those that it would create, and keeps them.
 	r.run(t, "init", "phase", "certs", "all", config)
 	r.run(t, "init", "phase", "kubeconfig", "all", config)
 	r.run(t, "init", "phase", "control-plane", "all", config)
@@ -144,7 +144,7 @@ func kubeadmAgrees(t *testing.T, p Params, kubeadm string) {
 			if diff := cmp.Diff(parsed(t, r.read(t, f.Path)), parsed(t, f.Content)); diff != "" {
 				t.Errorf("%s (-kubeadm +ours):\n%s", f.Path, diff)
 			}
-		case f.Path == kubeletFlagsPath: // ours has the taint as well, so that no pod gets there first
+		case f.Path == kubeletFlagsPath: // ours includes the taint, so that no pod is scheduled before kubeadm adds it
 			want := strings.Replace(string(f.Content), " --register-with-taints=node-role.kubernetes.io/control-plane:NoSchedule", "", 1)
 			if diff := cmp.Diff(string(r.read(t, f.Path)), want); diff != "" {
 				t.Errorf("%s (-kubeadm +ours):\n%s", f.Path, diff)
@@ -169,7 +169,7 @@ func kubeadmAgrees(t *testing.T, p Params, kubeadm string) {
 	r.run(t, "certs", "renew", "all", config)
 }
 
-// parsed reads YAML without our annotation.
+// parsed parses YAML without our annotation.
 func parsed(t *testing.T, data []byte) map[string]any {
 	t.Helper()
 	var m map[string]any

@@ -5,8 +5,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// What follows is the part of kubeadm.k8s.io/v1beta4 that is written here. kubeadm's own types are in a module that can't be
-// imported; `kubeadm config validate` in the integration tests reports whether these agree with them.
+// The types below are the part of kubeadm.k8s.io/v1beta4 that this package writes. kubeadm's own types are in a module that can't be imported;
+// `kubeadm config validate` in the integration tests verifies that these agree with them.
 
 type initConfiguration struct {
 	metav1.TypeMeta  `json:",inline"`

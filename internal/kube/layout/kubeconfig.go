@@ -15,7 +15,7 @@ import (
 // adminsGroup is bound to cluster-admin by kubeadm.
 const adminsGroup = "kubeadm:cluster-admins"
 
-// AdminKubeconfig renders the user's kubeconfig for the API at endpoint (host:port), with a certificate of its own.
+// AdminKubeconfig renders the user's kubeconfig for the API at endpoint (host:port), with its own certificate.
 func (p Params) AdminKubeconfig(ctx context.Context, k *pki.PKI, endpoint string) ([]byte, error) {
 	ca, err := k.CABundle(ctx, pki.KubernetesCA)
 	if err != nil {
@@ -31,8 +31,8 @@ func (p Params) AdminKubeconfig(ctx context.Context, k *pki.PKI, endpoint string
 	return p.kubeconfig("https://"+endpoint, user, ca, pairCredentials(cert))
 }
 
-// UserKubeconfig renders a kubeconfig of a person or program for the API at endpoint (host:port), with a certificate of its own that is
-// valid for so long and that nothing can revoke. What it may do depends on what is bound to the user and the groups.
+// UserKubeconfig renders the kubeconfig of a person or program for the API at endpoint (host:port), with its own certificate, which is valid for the
+// given time and can't be revoked. Its permissions depend on the bindings of the user and the groups.
 func (p Params) UserKubeconfig(ctx context.Context, k *pki.PKI, endpoint, user string, groups []string, validity time.Duration) ([]byte, error) {
 	ca, err := k.CABundle(ctx, pki.KubernetesCA)
 	if err != nil {
@@ -45,8 +45,8 @@ func (p Params) UserKubeconfig(ctx context.Context, k *pki.PKI, endpoint, user s
 	return p.kubeconfig("https://"+endpoint, user, ca, pairCredentials(cert))
 }
 
-// SuperAdminKubeconfig renders a kubeconfig whose user may do everything even before any RBAC rule exists. It is for the
-// first moments of a cluster (AdminsBinding) and is never written anywhere.
+// SuperAdminKubeconfig renders a kubeconfig whose user has all permissions even before any RBAC rule exists. It is for the first moments of a cluster
+// (AdminsBinding) and is never written to a file.
 func (p Params) SuperAdminKubeconfig(ctx context.Context, k *pki.PKI, endpoint string) ([]byte, error) {
 	ca, err := k.CABundle(ctx, pki.KubernetesCA)
 	if err != nil {
@@ -62,8 +62,8 @@ func (p Params) SuperAdminKubeconfig(ctx context.Context, k *pki.PKI, endpoint s
 	return p.kubeconfig("https://"+endpoint, user, ca, pairCredentials(cert))
 }
 
-// AdminsBinding is the binding that makes the holders of admin kubeconfigs administrators, as kubeadm itself makes it
-// (EnsureAdminClusterRoleBinding in cmd/kubeadm/app/phases/kubeconfig).
+// AdminsBinding is the binding that makes the users of admin kubeconfigs administrators, as kubeadm creates it (EnsureAdminClusterRoleBinding in
+// cmd/kubeadm/app/phases/kubeconfig).
 const AdminsBinding = `apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
 metadata:
@@ -78,7 +78,7 @@ subjects:
     name: kubeadm:cluster-admins
 `
 
-// credentials are how the user of a kubeconfig says who it is: by a certificate within the file or in a file of its own.
+// credentials authenticate the user of a kubeconfig: by a certificate within the file or in a separate file.
 type credentials struct {
 	CertificateData []byte `json:"client-certificate-data,omitempty"`
 	KeyData         []byte `json:"client-key-data,omitempty"`
@@ -92,7 +92,7 @@ func pairCredentials(c pki.Pair) credentials {
 
 func fileCredentials(path string) credentials { return credentials{Certificate: path, Key: path} }
 
-// kubeconfig renders a kubeconfig of one user, named as kubeadm names things.
+// kubeconfig renders a kubeconfig of one user, with kubeadm's names.
 func (p Params) kubeconfig(server, user string, ca []byte, c credentials) ([]byte, error) {
 	name := user + "@" + p.ClusterName
 	type object = map[string]any
@@ -104,7 +104,7 @@ func (p Params) kubeconfig(server, user string, ca []byte, c credentials) ([]byt
 	})
 }
 
-// marshal renders v as YAML with sorted keys, without the empty status that typed objects bring along.
+// marshal renders v as YAML with sorted keys, without the empty status of typed objects.
 func marshal(v any) ([]byte, error) {
 	data, err := json.Marshal(v)
 	if err != nil {

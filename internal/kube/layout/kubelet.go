@@ -29,7 +29,7 @@ const (
 	kubeletOwnServing    = kubeletDir + "/pki/kubelet-server.pem"
 )
 
-// kubeletDropIn is kubeadm's own: kubeadm init, join and upgrade count on these paths.
+// kubeletDropIn is kubeadm's drop-in: kubeadm init, join and upgrade depend on these paths.
 const kubeletDropIn = `[Service]
 Environment="KUBELET_KUBECONFIG_ARGS=--bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf --kubeconfig=/etc/kubernetes/kubelet.conf"
 Environment="KUBELET_CONFIG_ARGS=--config=/var/lib/kubelet/config.yaml"
@@ -58,7 +58,7 @@ RestartSec=2
 WantedBy=multi-user.target
 `
 
-// kubeletOwnDropIn is ours. It has the kubelet notice soon that the API server at the other end is dead.
+// kubeletOwnDropIn is Naupegos's drop-in. It makes the kubelet notice a dead API server soon.
 func kubeletOwnDropIn(settings Program) string {
 	dropIn := "[Service]\n"
 	for _, e := range ConnectionEnv() {
@@ -119,7 +119,7 @@ func (p Params) kubeletLayer(ctx context.Context, k *pki.PKI, n Node, server str
 	return c, addInstance(p, &c, n)
 }
 
-// Resolver holds the name servers that pods ask instead of the machine's own. It is empty if the document names none.
+// Resolver holds the name servers that pods use instead of the machine's. It is empty if the document names none.
 type Resolver struct{ Servers, SearchDomains []string }
 
 // String returns the resolver as resolv.conf.
@@ -137,8 +137,9 @@ func (r Resolver) String() string {
 // ownResolver is the resolv.conf that Naupegos writes for pods.
 const ownResolver = kubernetesDir + "/resolv.conf"
 
-// ownResolver returns the content of the resolv.conf for pods: with the document's name servers alone, or on a machine that knows no name server with its own address.
-// CoreDNS does not start without a server to forward to; most likely none listens there, so that queries fail at once. Empty: pods inherit the machine's.
+// ownResolver returns the content of the resolv.conf for pods, or "" if pods inherit the machine's. It has only the document's name servers or, on a
+// machine without name servers, the machine's own address, because CoreDNS does not start without a server to forward to. Most likely no server
+// listens there, so that queries fail at once.
 func (n Node) ownResolver() string {
 	switch {
 	case len(n.Resolver.Servers) > 0:
@@ -159,9 +160,9 @@ func (n Node) resolvConf() string {
 
 func nodeUser(n Node) string { return "system:node:" + n.Name }
 
-// kubeletFlags renders kubeadm-flags.env as kubeadm does: what belongs to one machine only.
+// kubeletFlags renders kubeadm-flags.env as kubeadm does, with the flags that differ between machines.
 func (p Params) kubeletFlags(n Node) string {
-	args := []string{"--hostname-override=" + n.Name} // the host's own name may change when it boots
+	args := []string{"--hostname-override=" + n.Name} // the host's own name may change at boot
 	if p.ExternalCloud {
 		args = append(args, "--cloud-provider=external")
 	}
@@ -211,8 +212,8 @@ func kubeletMayLabel(key string) bool {
 	return true
 }
 
-// kubeletConfig renders a KubeletConfiguration: with an endpoint that of one machine, without one what the cluster's
-// kubelet-config ConfigMap holds.
+// kubeletConfig renders a KubeletConfiguration: with an endpoint that of one machine, without one the content of the cluster's kubelet-config
+// ConfigMap.
 func (p Params) kubeletConfig(n Node, endpoint string) ([]byte, error) {
 	wants, err := p.of(n).wants()
 	if err != nil {
@@ -231,14 +232,14 @@ func (p Params) kubeletConfig(n Node, endpoint string) ([]byte, error) {
 		HealthzPort:              ptr(int32(10248)),
 		FailSwapOn:               ptr(false),
 		MakeIPTablesUtilChains:   ptr(true),
-		// Nodes get ready sooner; what is reported to the API is bounded by nodeStatusReportFrequency as ever.
+		// Nodes become ready sooner; nodeStatusReportFrequency still bounds the reports to the API.
 		NodeStatusUpdateFrequency: metav1.Duration{Duration: 5 * time.Second},
 	}
 	if p.ExternalCA {
 		c.TLSCertFile, c.TLSPrivateKeyFile = kubeletOwnServing, kubeletOwnServing
 	}
 	if p.sharesKernel(n) {
-		// The disk is the host's: its percentages say nothing of the machine, and the bundle's images are not to be had again.
+		// The disk is the host's: its percentages say nothing about the machine, and images of the bundle can't be pulled again.
 		c.EvictionHard = map[string]string{
 			"memory.available": "100Mi", "nodefs.available": "1Gi", "imagefs.available": "1Gi", "nodefs.inodesFree": "1%", "imagefs.inodesFree": "1%",
 		}
@@ -268,10 +269,10 @@ func (p Params) kubeletConfig(n Node, endpoint string) ([]byte, error) {
 	return p.Settings.kubelet(n).configured(c, flags.Kubelet, p.of(n).Version)
 }
 
-// protectsKernel reports whether the kubelet of a machine insists on the kernel settings it needs.
+// protectsKernel reports whether a machine's kubelet requires its kernel settings.
 func (p Params) protectsKernel(n Node) bool { return p.Harden && !p.sharesKernel(n) }
 
-// sharesKernel reports whether a machine has its host's kernel; for no machine, whether one of the cluster has.
+// sharesKernel reports whether a machine shares its host's kernel; without a machine, whether any machine of the cluster does.
 func (p Params) sharesKernel(n Node) bool {
 	if n.Name == "" {
 		return p.SharedKernel
@@ -279,7 +280,7 @@ func (p Params) sharesKernel(n Node) bool {
 	return n.Facts.Container
 }
 
-// kubeletSysctls returns the kernel settings that a kubelet with protectKernelDefaults insists on.
+// kubeletSysctls returns the kernel settings that a kubelet with protectKernelDefaults requires.
 func kubeletSysctls() map[string]string {
 	return map[string]string{
 		"kernel.keys.root_maxbytes": "25000000",
@@ -305,8 +306,8 @@ func tlsCipherSuites() []string {
 
 func ptr[T any](v T) *T { return &v }
 
-// controlPlaneTaints returns the taints of a control-plane machine: unless it says otherwise the one that keeps ordinary
-// pods off it. kubeadm takes none for the usual one, but an empty list for an empty list.
+// controlPlaneTaints returns the taints of a control-plane machine: by default the one that keeps ordinary pods away. For kubeadm, nil means the
+// default taint and an empty list means none.
 func controlPlaneTaints(n Node) []corev1.Taint {
 	if n.Schedulable && n.Taints == nil {
 		return []corev1.Taint{}

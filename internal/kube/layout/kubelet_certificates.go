@@ -10,9 +10,9 @@ import (
 	"github.com/naupegos/naupegos/internal/pki"
 )
 
-// The first client certificate of a kubelet is for a few hours. Kubelets renew theirs, with a new key, when 70 to 90 % of its lifetime
-// have passed (jitteryDuration in k8s.io/client-go/util/certificate); this one is issued as if it were old enough for that to come
-// within two hours, so that a kubelet's key soon is one that never left its machine.
+// A kubelet's first client certificate is valid for a few hours. Kubelets renew their certificates, with new keys, after 70 to 90 % of the lifetime
+// (jitteryDuration in k8s.io/client-go/util/certificate). This one is backdated so that the kubelet renews it within two hours, and soon has a key
+// that never left its machine.
 const (
 	firstCertValidity = 3 * time.Hour
 	firstCertAge      = 6*time.Hour + 50*time.Minute
@@ -26,7 +26,7 @@ func KubeletClientPath(externalCA bool) string {
 	return kubeletCertPath
 }
 
-// kubeletCertificates are the certificates of a kubelet, and the path of that by which it says who it is.
+// kubeletCertificates returns a kubelet's certificates, and the path of its client certificate.
 func (p Params) kubeletCertificates(ctx context.Context, k *pki.PKI, n Node) (files []machine.File, shown string, err error) {
 	if !p.ExternalCA {
 		files, err = p.kubeletFirsts(ctx, k, n)
@@ -47,7 +47,7 @@ func (p Params) kubeletCertificates(ctx context.Context, k *pki.PKI, n Node) (fi
 	return files, KubeletClientPath(true), nil
 }
 
-// kubeletLeaves are the certificates by which a kubelet says who it is, and by which it serves.
+// kubeletLeaves returns a kubelet's client and serving certificates.
 func kubeletLeaves(n Node) (client, server pki.LeafSpec) {
 	spec := pki.LeafSpec{Authority: pki.KubernetesCA, CommonName: nodeUser(n), Organizations: []string{"system:nodes"}}
 	client, server = spec, spec
@@ -56,8 +56,8 @@ func kubeletLeaves(n Node) (client, server pki.LeafSpec) {
 	return client, server
 }
 
-// kubeletFirsts are the certificates that a kubelet begins with. That by which it serves it gets from us only where its authority is not the
-// cluster's first: else it has none yet, and asks for one itself.
+// kubeletFirsts returns a kubelet's first certificates. It includes a serving certificate only if the authority is not the cluster's first: otherwise
+// the kubelet has none yet and requests one itself.
 func (p Params) kubeletFirsts(ctx context.Context, k *pki.PKI, n Node) ([]machine.File, error) {
 	signer, err := k.Signer(ctx, pki.KubernetesCA)
 	if err != nil {

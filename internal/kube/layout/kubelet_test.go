@@ -14,8 +14,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestFirstCertificateOfAKubelet is for hours, and renewed before two of them have passed, whichever moment of 70 to 90 % of its lifetime
-// the kubelet chooses. No two are the same, and none is remembered.
+// TestFirstCertificateOfAKubelet: the certificate is valid for hours, and the kubelet renews it within two, whichever moment of 70 to 90 % of its
+// lifetime it chooses. No two are equal, and none is cached.
 func TestFirstCertificateOfAKubelet(t *testing.T) {
 	p, k := testParams(), testPKI(t, testTime)
 	first := func() []byte {
@@ -54,7 +54,7 @@ func TestKubeletFlags(t *testing.T) {
 	}
 }
 
-// TestNoResolver: cluster DNS starts on a machine that knows no name server; what the cluster has in common does not have its file.
+// TestNoResolver: cluster DNS starts on a machine without name servers; the cluster-wide configuration does not refer to that machine's file.
 func TestNoResolver(t *testing.T) {
 	p, k := testParams(), testPKI(t, testTime)
 	n := testWorker(p)
@@ -72,7 +72,8 @@ func TestNoResolver(t *testing.T) {
 	}
 }
 
-// TestResolver: with the document's name servers, pods and cluster DNS get these alone, whatever the machine knows; CoreDNS's pods are made again when they change.
+// TestResolver: with the document's name servers, pods and cluster DNS use only these, whatever the machine's are; a change of them replaces
+// CoreDNS's pods.
 func TestResolver(t *testing.T) {
 	p, k := testParams(), testPKI(t, testTime)
 	for _, facts := range []machine.Facts{{}, {NoResolver: true}, {ResolvConf: "/run/systemd/resolve/resolv.conf"}} {

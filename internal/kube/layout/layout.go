@@ -13,8 +13,8 @@ const (
 	roleWorker       = "worker"
 )
 
-// ControlPlane renders the whole configuration of a control-plane machine. The result is what kubeadm would leave behind on
-// that machine, and the same input gives the same output as long as no certificate is due for renewal.
+// ControlPlane renders the complete configuration of a control-plane machine, as kubeadm would leave it. The same input gives the same output as long
+// as no certificate is due for renewal.
 func (p Params) ControlPlane(ctx context.Context, k *pki.PKI, n Node, etcd EtcdStart) (machine.Config, error) {
 	n.Taints = controlPlaneTaints(n)
 	return p.merge(n,
@@ -28,7 +28,7 @@ func (p Params) ControlPlane(ctx context.Context, k *pki.PKI, n Node, etcd EtcdS
 	)
 }
 
-// Worker renders the whole configuration of a worker machine.
+// Worker renders the complete configuration of a worker machine.
 func (p Params) Worker(ctx context.Context, k *pki.PKI, n Node) (machine.Config, error) {
 	return p.merge(n,
 		func() (machine.Config, error) { return p.Runtime(n, roleWorker) },

@@ -65,11 +65,11 @@ func TestRenderingTwiceGivesTheSame(t *testing.T) {
 	}
 }
 
-// TestOnlyPodsThatUseAFileRestart changes what pods read, one by one.
+// TestOnlyPodsThatUseAFileRestart changes the pods' files, one by one.
 func TestOnlyPodsThatUseAFileRestart(t *testing.T) {
 	api, kcm, sched, etcd := "kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd"
 	for name, c := range map[string]struct {
-		drop string // the secret that is forgotten, and so recreated
+		drop string // the forgotten secret, which is recreated
 		mod  func(*Params)
 		want []string
 	}{
@@ -211,7 +211,7 @@ func TestKubeletConfigDecodesStrictly(t *testing.T) {
 	}
 }
 
-// TestSchedulableControlPlane: kubelet registers without the taint that keeps ordinary pods off, because no step removes it later.
+// TestSchedulableControlPlane: kubelet registers without the taint that keeps ordinary pods away, because no later step removes it.
 func TestSchedulableControlPlane(t *testing.T) {
 	p := testParams()
 	for schedulable, want := range map[bool]int{false: 1, true: 0} {
@@ -247,7 +247,7 @@ func TestKubeadmConfigIsTheClustersOnEveryMachine(t *testing.T) {
 		clusters = append(clusters, cluster)
 	}
 	if clusters[0] != clusters[1] || clusters[1] != clusters[2] {
-		t.Error("what is recorded in the cluster depends on the machine that records it")
+		t.Error("the cluster's records depend on the recording machine")
 	}
 }
 
@@ -317,7 +317,7 @@ func TestPhases(t *testing.T) {
 	}
 }
 
-// TestKubeletsGoByTheirOwnMachine: a container among machines with kernels of their own takes nothing from those.
+// TestKubeletsGoByTheirOwnMachine: a container in a cluster does not affect machines with their own kernels.
 func TestKubeletsGoByTheirOwnMachine(t *testing.T) {
 	p := testParams()
 	p.SharedKernel = true // one of them is a container

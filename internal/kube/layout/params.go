@@ -23,20 +23,20 @@ const (
 // The supported pod networks.
 const (
 	CNIFlannel = "flannel"
-	CNINone    = "none" // the user installs one
+	CNINone    = "none" // the user installs a network
 )
 
-// Params holds the properties that all machines of a cluster share. Their configurations are rendered from it.
+// Params holds the properties that all machines of a cluster share, from which their configurations are rendered.
 type Params struct {
 	ClusterName string // also the cluster's name in kubeconfigs
-	Endpoint    string // host:port at which everything except the control plane itself reaches the API
+	Endpoint    string // host:port at which clients outside the control plane reach the API
 	PodCIDR     string // "10.244.0.0/16"
-	// NodeCIDRMaskSize is the prefix length of the part of PodCIDR that each node takes; 0: 24.
+	// NodeCIDRMaskSize is the prefix length of each node's part of PodCIDR; 0: 24.
 	NodeCIDRMaskSize int
 	ServiceCIDR      string   // "10.96.0.0/16"
 	DNSDomain        string   // "cluster.local"
-	Release          Release  // of the cluster: recorded in it, and used for what is installed into it
-	Servers          Servers  // release of API servers, controller managers and schedulers; zero: that of their machine
+	Release          Release  // of the cluster: recorded in it, and used for its add-ons
+	Servers          Servers  // release of API servers, controller managers and schedulers; zero: their machine's
 	Ahead            Release  // release whose files machines hold in advance; zero: none
 	EtcdMode         string   // EtcdStacked or EtcdService
 	ControlPlanes    []Node   // all of them; the first one bootstraps and keeps super-admin.conf
@@ -44,7 +44,7 @@ type Params struct {
 	CNI              string   // CNIFlannel or CNINone
 
 	AuditLog     bool     // keep an audit log on control-plane machines
-	AuditOptions AuditLog // how the audit log is kept
+	AuditOptions AuditLog // settings of the audit log
 	// Encryption lists the providers by which API servers read Secrets in etcd: names of keys, and Plaintext. API servers write with the first. Empty
 	// means Plaintext.
 	Encryption []string
@@ -67,12 +67,12 @@ type Params struct {
 
 	Resolvers []Resolver // those of all roles and pools: CoreDNS reads them when its pods start
 
-	Unattended bool                // nothing approves kubelets' serving certificates
+	Unattended bool                // kubelets' serving certificates are not approved
 	AgentPath  string              // of naupegos-agent on machines
 	Machines   map[string][]string // addresses of every machine by node name, for the approval of kubelets' serving certificates
 }
 
-// AuditLog says how an audit log is kept. Zero values mean the defaults.
+// AuditLog holds the settings of an audit log. Zero values mean the defaults.
 type AuditLog struct {
 	MaxAgeDays int    // default 30
 	MaxBackups int    // rotated files; default 10
@@ -80,7 +80,7 @@ type AuditLog struct {
 	Policy     string // YAML of an audit.k8s.io/v1 Policy; default: the one in manifests/
 }
 
-// Node is a machine as Kubernetes will know it.
+// Node is a machine in Kubernetes.
 type Node struct {
 	Name    string            // the node's name; kubelet gets it as a flag if the host's name differs
 	Address string            // address at which the other machines reach it

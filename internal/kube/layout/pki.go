@@ -13,8 +13,8 @@ import (
 const (
 	kubernetesDir = "/etc/kubernetes"
 	pkiDir        = kubernetesDir + "/pki"
-	ourDir        = kubernetesDir + "/naupegos" // what only our API servers read
-	// signerPath has the one certificate by which controller managers sign, while ca.crt has several: they take one alone.
+	ourDir        = kubernetesDir + "/naupegos" // files that only our API servers read
+	// signerPath has the one certificate with which controller managers sign: they accept only one, and ca.crt may have several.
 	signerPath = pkiDir + "/ca-signer.crt"
 )
 
@@ -51,11 +51,11 @@ func (s fileSet) under(prefixes ...string) []machine.File {
 	return out
 }
 
-// leafAt is a leaf and where below the PKI directory it lies.
+// leafAt is a leaf and its path below the PKI directory.
 type leafAt struct {
 	base    string
 	spec    pki.LeafSpec
-	chained bool // it is shown with pki.PKI.CrossChain: clients may know a former authority alone
+	chained bool // presented with pki.PKI.CrossChain, because clients may know only a former authority
 }
 
 func (s *fileSet) leaves(ctx context.Context, k *pki.PKI, n Node, leaves []leafAt) error {
@@ -77,7 +77,7 @@ func (s *fileSet) leaves(ctx context.Context, k *pki.PKI, n Node, leaves []leafA
 	return nil
 }
 
-// controlPlanePKI renders /etc/kubernetes/pki as kubeadm has it, without what belongs to etcd's members.
+// controlPlanePKI renders /etc/kubernetes/pki as kubeadm does, without the files of etcd's members.
 func (p Params) controlPlanePKI(ctx context.Context, k *pki.PKI, n Node) (fileSet, error) {
 	var files fileSet
 	for _, a := range [][2]string{{"ca", pki.KubernetesCA}, {"front-proxy-ca", pki.FrontProxyCA}} {
@@ -134,7 +134,7 @@ func (p Params) apiServerLeaf(n Node) pki.LeafSpec {
 	return s
 }
 
-// etcdPKI renders what a member of etcd needs, below the PKI directory as kubeadm has it.
+// etcdPKI renders the files of an etcd member below the PKI directory as kubeadm does.
 func etcdPKI(ctx context.Context, k *pki.PKI, n Node) (fileSet, error) {
 	ca, err := k.Authority(ctx, pki.EtcdCA)
 	if err != nil {

@@ -16,11 +16,11 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// filesAnnotation holds a digest of the files that a static pod reads when it starts: where they change, so does the
-// manifest, and the kubelet restarts just that pod.
+// filesAnnotation holds a digest of the files that a static pod reads at its start: if they change, the manifest changes, and kubelet restarts just
+// that pod.
 const filesAnnotation = "naupegos.dev/files"
 
-// staticPod is what kubeadm's static pods differ in.
+// staticPod has the differences between kubeadm's static pods.
 type staticPod struct {
 	name        string
 	image       string
@@ -29,15 +29,15 @@ type staticPod struct {
 	requests    corev1.ResourceList
 	port        int32
 	scheme      corev1.URIScheme
-	host        string // that probes ask
+	host        string // for the probes
 	live        string // paths of probes; empty for none
 	ready       string
 	startup     string
-	mounts      []hostMount // in the order in which they are mounted
+	mounts      []hostMount // in mount order
 	uses        []machine.File
 }
 
-// manifest renders the pod as the file kubeadm would write, with the digest of the files it uses.
+// manifest renders kubeadm's file of the pod, with the digest of the files that it uses.
 func (s staticPod) manifest() (machine.File, error) {
 	pod := corev1.Pod{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
@@ -68,7 +68,7 @@ func (s staticPod) manifest() (machine.File, error) {
 
 func manifestOf(program string) string { return path.Join(kubernetesDir, "manifests", program+".yaml") }
 
-// StaticPods lists the programs that kubelet starts by files on a control-plane machine, and these files.
+// StaticPods lists the programs that kubelet starts from files on a control-plane machine, and these files.
 func (p Params) StaticPods() map[string]string {
 	out := map[string]string{}
 	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"} {
@@ -85,7 +85,7 @@ func (s staticPod) container() corev1.Container {
 		Command:   append([]string{s.name}, s.args...),
 		Resources: corev1.ResourceRequirements{Requests: s.requests},
 		Ports:     []corev1.ContainerPort{{Name: "probe-port", ContainerPort: s.port, Protocol: corev1.ProtocolTCP}},
-		// The figures are kubeadm's.
+		// kubeadm's values.
 		LivenessProbe:  s.probe(s.live, 10, 8, 10),
 		ReadinessProbe: s.probe(s.ready, 0, 3, 1),
 		StartupProbe:   s.probe(s.startup, 10, 24, 10),
@@ -112,7 +112,7 @@ func sortedMounts(mounts []hostMount) []hostMount {
 	return slices.SortedFunc(slices.Values(mounts), func(a, b hostMount) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// command joins kubeadm's arguments and ours as kubeadm does: its own, sorted and without the overridden ones, then ours.
+// command joins kubeadm's arguments and ours as kubeadm does: first its own, sorted and without overridden ones, then ours.
 func command(base, extra []arg) []string {
 	base = slices.DeleteFunc(slices.Clone(base), func(b arg) bool {
 		return slices.ContainsFunc(extra, func(e arg) bool { return e.Name == b.Name })
@@ -143,7 +143,7 @@ func directory(name, at string, readOnly bool) hostMount {
 	return hostMount{Name: name, HostPath: at, MountPath: at, ReadOnly: readOnly, PathType: corev1.HostPathDirectoryOrCreate}
 }
 
-// caMounts are the machine's root certificates, at the places where Debian and Ubuntu have them.
+// caMounts are the machine's root certificates, at their paths on Debian and Ubuntu.
 func caMounts() []hostMount {
 	return []hostMount{
 		directory("ca-certs", "/etc/ssl/certs", true),

@@ -20,35 +20,35 @@ import (
 	"github.com/naupegos/naupegos/internal/release/flags"
 )
 
-// Settings is what a cluster's document says of how Kubernetes' and etcd's programs run. Each machine takes over what its own release knows: while
-// a cluster moves to another minor, machines of both are rendered.
+// Settings are a document's settings of Kubernetes' and etcd's programs. Each machine uses those that its own release knows, because machines of two
+// minors coexist during an upgrade.
 type Settings struct {
 	APIServer, ControllerManager, Scheduler, Kubelet, KubeProxy, Etcd Program
 	// EnablePlugins and DisablePlugins are admission plugins of the API server.
 	EnablePlugins, DisablePlugins []string
-	// AuditWebhook says that the API server sends audit events to a server, by one of its Files.
+	// AuditWebhook makes the API server send audit events to a server, as one of its Files says.
 	AuditWebhook bool
 }
 
-// Program is how one program runs, beside what Naupegos sets.
+// Program has the settings of one program, in addition to those of Naupegos.
 type Program struct {
 	Gates  map[string]bool // feature gates
 	Args   []Argument      // in order; a name may repeat
-	Config map[string]any  // fields of the configuration file, as encoding/json has them
+	Config map[string]any  // fields of the configuration file, as encoding/json decodes them
 	Files  []ProgramFile
-	Reads  []machine.File // of the machine, which Args name: their directories are mounted; without content, the program reads a changed file by itself
+	Reads  []machine.File // of the machine, named by Args: their directories are mounted; without content, the program reloads a changed file by itself
 }
 
 // Argument is a flag without dashes and its value.
 type Argument struct{ Name, Value string }
 
-// ProgramFile is a file that a program finds by a flag.
+// ProgramFile is a file that a flag of a program names.
 type ProgramFile struct {
 	Flag, Name, Content string
 	Secret              bool // plans do not show its content
 }
 
-// path is where the file lies on machines.
+// path returns the file's path on machines.
 func (f ProgramFile) path() string { return ourDir + "/" + f.Name }
 
 // empty reports whether nothing is set.
@@ -56,7 +56,7 @@ func (s Program) empty() bool {
 	return len(s.Gates)+len(s.Args)+len(s.Config)+len(s.Files) == 0 // Reads belong to Args
 }
 
-// tables returns the tables of the minors that a program of a release must obey: its own, and the one it emulates.
+// tables returns the tables of the minors that a program must match: its own, and the one that it emulates.
 func tables(version string, emulates ...string) (all []flags.Table) {
 	for _, minor := range append([]string{release.MinorOf(version)}, emulates...) {
 		if t, ok := flags.Of(minor); ok {
@@ -66,7 +66,7 @@ func tables(version string, emulates ...string) (all []flags.Table) {
 	return all
 }
 
-// extend returns ours with the settings of a program: its flags replace ours of the same name.
+// extend returns our arguments with a program's settings: its flags replace ours of the same name.
 func (s Program) extend(ours []arg, program string, known []flags.Table) []arg {
 	var theirs []arg
 	for _, a := range s.Args {
@@ -74,7 +74,7 @@ func (s Program) extend(ours []arg, program string, known []flags.Table) []arg {
 			theirs = append(theirs, arg(a))
 		}
 	}
-	if gates := s.gates(program, known); len(gates) > 0 && program != flags.Kubelet { // kubelet has them in its file
+	if gates := s.gates(program, known); len(gates) > 0 && program != flags.Kubelet { // kubelet has them in its configuration file
 		theirs = append(theirs, arg{"feature-gates", joinGates(gates)})
 	}
 	for _, f := range s.Files {
@@ -86,7 +86,7 @@ func (s Program) extend(ours []arg, program string, known []flags.Table) []arg {
 	return append(ours, theirs...)
 }
 
-// gates returns the feature gates that all these minors have and let be set.
+// gates returns the feature gates that all these minors have and permit to set.
 func (s Program) gates(program string, known []flags.Table) map[string]bool {
 	out := map[string]bool{}
 	for name, on := range s.Gates {
@@ -112,7 +112,7 @@ func joinGates(gates map[string]bool) string {
 	return strings.Join(list, ",")
 }
 
-// mounts returns ours with the directories of the files that the program reads.
+// mounts returns our mounts and the directories of the files that the program reads.
 func (s Program) mounts(ours []hostMount) []hostMount {
 	for _, f := range s.Reads {
 		dir := path.Dir(f.Path)
@@ -132,7 +132,7 @@ func (s Program) files() (all []machine.File) {
 	return all
 }
 
-// configured renders a configuration file of a program: ours with the program's settings over it.
+// configured renders a program's configuration file: our fields, overridden by the program's settings.
 func (s Program) configured(ours any, program, version string) ([]byte, error) {
 	data, err := marshal(ours)
 	if err != nil || s.empty() {
@@ -159,7 +159,7 @@ func (s Program) configured(ours any, program, version string) ([]byte, error) {
 	return marshal(overlaid(object, theirs))
 }
 
-// overlaid returns base with what over gives, mapping by mapping. The thresholds and reservations of kubelet are one value each.
+// overlaid returns base overridden by over, mapping by mapping. Kubelet's thresholds and reservations are replaced as a whole.
 func overlaid(base, over map[string]any) map[string]any {
 	whole := []string{"evictionHard", "evictionSoft", "evictionSoftGracePeriod", "systemReserved", "kubeReserved"}
 	for key, value := range over {
@@ -174,7 +174,7 @@ func overlaid(base, over map[string]any) map[string]any {
 	return base
 }
 
-// plugins merges the admission plugins that Naupegos enables with the settings'.
+// plugins merges Naupegos's admission plugins with those of the settings.
 func (s Settings) plugins(ours []arg) []arg {
 	if len(s.EnablePlugins)+len(s.DisablePlugins) == 0 {
 		return ours
@@ -200,7 +200,7 @@ func (s Settings) plugins(ours []arg) []arg {
 	return ours
 }
 
-// knownPlugins leaves the admission plugins that all these minors have.
+// knownPlugins returns the admission plugins that all these minors have.
 func (s Settings) knownPlugins(known []flags.Table) Settings {
 	unknown := func(name string) bool {
 		return !everywhere(known, func(t flags.Table) bool { return t.Plugin(name) })
@@ -210,7 +210,7 @@ func (s Settings) knownPlugins(known []flags.Table) Settings {
 	return s
 }
 
-// tables returns the tables that API server, controller manager and scheduler of a machine obey in the middle of an upgrade.
+// tables returns the tables that a machine's API server, controller manager and scheduler must match during an upgrade.
 func (s Servers) tables(own Release) []flags.Table {
 	if s.Release.Version == "" {
 		return tables(own.Version)
@@ -222,7 +222,7 @@ func (s Servers) tables(own Release) []flags.Table {
 	return tables(s.Release.Version, emulates...)
 }
 
-// kubelet returns the settings of a machine's kubelet: those of its pool, else the cluster's.
+// kubelet returns the settings of a machine's kubelet: its pool's, else the cluster's.
 func (s Settings) kubelet(n Node) Program {
 	if n.Kubelet != nil {
 		return *n.Kubelet
@@ -244,13 +244,13 @@ func (s Settings) schedulerConfig(harden bool, version string) ([]byte, error) {
 	return Program{Config: s.Scheduler.Config}.configured(ours, flags.Scheduler, version)
 }
 
-// schedulerConfigPath is where the scheduler finds its configuration, if it has one.
+// schedulerConfigPath is the path of the scheduler's configuration, if it has one.
 const schedulerConfigPath = kubernetesDir + "/scheduler-config.yaml"
 
 // policy returns the text of the audit policy.
 func (p AuditLog) policy() string { return cmp.Or(p.Policy, auditPolicy) }
 
-// etcdArgs returns what we add to kubeadm's arguments of etcd, and the settings.
+// etcdArgs returns the arguments of etcd that Naupegos and the settings add to kubeadm's.
 func (s Settings) etcdArgs(version string) []arg {
 	e := s.Etcd
 	if len(e.Gates) > 0 {
@@ -261,7 +261,7 @@ func (s Settings) etcdArgs(version string) []arg {
 	return e.extend(etcdExtraArgs(), flags.Etcd, tables(version))
 }
 
-// schedulerMounts are those of the settings, beside kubeadm's.
+// schedulerMounts are the settings' mounts, in addition to kubeadm's.
 func (s Settings) schedulerMounts() []hostMount {
 	var mounts []hostMount
 	if len(s.Scheduler.Config) > 0 {
@@ -270,7 +270,7 @@ func (s Settings) schedulerMounts() []hostMount {
 	return s.Scheduler.mounts(mounts)
 }
 
-// WebhookKubeconfig returns the file by which an API server finds a webhook. user has its credentials, as kubeconfigs write them; empty: none.
+// WebhookKubeconfig returns the kubeconfig of an API server's webhook. user has its credentials, as in kubeconfigs; empty: none.
 func WebhookKubeconfig(url, ca string, user map[string]any) string {
 	cluster := map[string]any{"server": url}
 	if ca != "" {
@@ -286,7 +286,7 @@ func WebhookKubeconfig(url, ca string, user map[string]any) string {
 		"users":    []any{map[string]any{"name": "none", "user": user}},
 	})
 	if err != nil {
-		return "" // texts can be rendered
+		return "" // strings can always be rendered
 	}
 	return string(data)
 }

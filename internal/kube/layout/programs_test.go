@@ -86,7 +86,7 @@ func TestSettingsOfOlderMachine(t *testing.T) {
 	if text := textOf(t, c, manifestOf("kube-controller-manager")); !strings.Contains(text, "concurrent-service-syncs") {
 		t.Errorf("1.36 knows the flag:\n%s", text)
 	}
-	// In the middle of an upgrade the newer servers emulate the older minor: they get only flags that both know.
+	// During an upgrade the newer servers emulate the older minor: they get only flags that both know.
 	p.Servers = Servers{Release: testRelease(release.Default), Emulates: "1.36"}
 	p.Settings.ControllerManager.Args = append(p.Settings.ControllerManager.Args, Argument{"concurrent-disruption-syncs", "3"})
 	c = testkit.Value(p.ControlPlane(t.Context(), testPKI(t, testTime), member, p.NewEtcd()))(t)
@@ -159,7 +159,7 @@ func TestOurFlagsAreRefused(t *testing.T) {
 	}
 }
 
-// TestSetFlagsAreSet: of the flags that extraArgs refuse "because Naupegos sets them", Naupegos sets each.
+// TestSetFlagsAreSet: Naupegos sets each flag that extraArgs refuse "because Naupegos sets them".
 func TestSetFlagsAreSet(t *testing.T) {
 	p := testParams()
 	start := p.NewEtcd()
@@ -175,7 +175,7 @@ func TestSetFlagsAreSet(t *testing.T) {
 	}
 }
 
-// TestReads: a pod sees the directories of the machine's files that its flags name, restarts when they change, and kubeadm knows the mounts.
+// TestReads: a pod mounts the directories of the files that its flags name, restarts when the files change, and kubeadm's records have the mounts.
 func TestReads(t *testing.T) {
 	k := testPKI(t, testTime)
 	of := func(content string) machine.Config {
@@ -211,7 +211,7 @@ func TestReads(t *testing.T) {
 	}
 }
 
-// TestNodeMask: the controller manager and kubeadm's record learn the size of the nodes' parts of the pods' network, unless it is the default.
+// TestNodeMask: the controller manager and kubeadm's record contain NodeCIDRMaskSize, unless it is the default.
 func TestNodeMask(t *testing.T) {
 	k := testPKI(t, testTime)
 	usual := string(dump(render(t, testParams(), k, 0)))

@@ -10,17 +10,17 @@ import (
 
 // Release is a Kubernetes release and the bundle that it is installed from.
 type Release struct {
-	Version string          // the form is that of release.Default
-	Bundle  bundle.Manifest // what binaries and images are called and where they are
+	Version string          // in the form of release.Default
+	Bundle  bundle.Manifest // names and places of binaries and images
 }
 
-// Servers is what API servers, controller managers and schedulers run in the middle of an upgrade.
+// Servers is the release of API servers, controller managers and schedulers during an upgrade.
 type Servers struct {
 	Release  Release
-	Emulates string // the minor that they behave as, "1.36"; empty: their own
+	Emulates string // the emulated minor, "1.36"; empty: their own
 }
 
-// servers returns what the servers on a machine run.
+// servers returns the release of the servers on a machine.
 func (p Params) servers(n Node) Release {
 	if p.Servers.Release.Version != "" {
 		return p.Servers.Release
@@ -28,7 +28,7 @@ func (p Params) servers(n Node) Release {
 	return p.of(n)
 }
 
-// emulation returns the arguments that have a server behave as an older minor. Without them it behaves as its own.
+// emulation returns the arguments that make a server emulate an older minor. Without them it emulates none.
 func (p Params) emulation() []arg {
 	if p.Servers.Emulates == "" {
 		return nil
@@ -36,7 +36,7 @@ func (p Params) emulation() []arg {
 	return []arg{{"emulated-version", "kube=" + p.Servers.Emulates}}
 }
 
-// of returns what a machine runs: while a cluster is rolled from one release to another, machines of both are rendered.
+// of returns the release of a machine, because machines of two releases coexist during an upgrade.
 func (p Params) of(n Node) Release {
 	if n.Release.Version != "" {
 		return n.Release
@@ -44,7 +44,7 @@ func (p Params) of(n Node) Release {
 	return p.Release
 }
 
-// wants returns what the minor of the release wants to be told.
+// wants returns the requirements of the release's minor.
 func (r Release) wants() (release.Minor, error) {
 	m, ok := release.Of(r.Version)
 	if !ok {

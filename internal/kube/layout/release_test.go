@@ -27,7 +27,7 @@ func newestOf(t *testing.T) []string {
 	return out
 }
 
-// TestGoldenMinors shows what is rendered otherwise for one minor than for the one before, but for the versions themselves.
+// TestGoldenMinors shows the differences between the files of each minor and the previous one, except for versions.
 func TestGoldenMinors(t *testing.T) {
 	var b strings.Builder
 	var before []string
@@ -50,7 +50,7 @@ func TestGoldenMinors(t *testing.T) {
 	testkit.Golden(t, "minors.golden", []byte(b.String()))
 }
 
-// missing writes the lines of a that b lacks.
+// missing writes the lines of a that are not in b.
 func missing(to *strings.Builder, mark string, a, b []string) {
 	for _, line := range a {
 		if !slices.Contains(b, line) {
@@ -59,8 +59,8 @@ func missing(to *strings.Builder, mark string, a, b []string) {
 	}
 }
 
-// TestMachinesOfTwoReleases: a machine is rendered by the release that it runs, what is recorded and installed by the cluster's, whose images a
-// worker has besides.
+// TestMachinesOfTwoReleases: a machine's files are of its own release; records and add-ons are of the cluster's release, whose images a worker has,
+// too.
 func TestMachinesOfTwoReleases(t *testing.T) {
 	versions := newestOf(t)
 	old := versions[0]
@@ -75,7 +75,7 @@ func TestMachinesOfTwoReleases(t *testing.T) {
 		return strings.Contains(strings.Join(i.Refs, " "), "kube-proxy:"+release.Default)
 	}
 	if !slices.ContainsFunc(w.Images, ofCluster) {
-		t.Errorf("%s lacks what runs on all nodes of the cluster: %v", w.Machine, w.Images)
+		t.Errorf("%s lacks images that all nodes of the cluster run: %v", w.Machine, w.Images)
 	}
 	w.Images = slices.DeleteFunc(w.Images, ofCluster)
 	for _, config := range []machine.Config{w, c} {
@@ -88,12 +88,12 @@ func TestMachinesOfTwoReleases(t *testing.T) {
 		t.Errorf("%s is not of %s alone", first.Machine, release.Default)
 	}
 	if conf := content(t, c, KubeadmConfigPath); !bytes.Contains(conf, []byte("kubernetesVersion: "+old)) {
-		t.Errorf("kubeadm on a machine of %s is told\n%s", old, conf)
+		t.Errorf("kubeadm on a machine of %s gets\n%s", old, conf)
 	}
 	recorded := testkit.Value(p.Recorded())(t)
 	p.ControlPlanes[0].Release = testRelease(old)
 	if again := testkit.Value(p.Recorded())(t); !bytes.Equal(recorded, again) {
-		t.Error("what is recorded of the cluster depends on what a machine runs")
+		t.Error("the cluster's records depend on a machine's release")
 	}
 	worker.Release.Version = "v1.2.3"
 	if _, err := p.Worker(t.Context(), k, worker); fail.KindOf(err) != fail.Internal {
@@ -101,7 +101,7 @@ func TestMachinesOfTwoReleases(t *testing.T) {
 	}
 }
 
-// TestFilesAreOfTheContractsVersions: what lies ready as YAML is of the versions that every minor reads.
+// TestFilesAreOfTheContractsVersions: embedded YAML files use versions that every minor reads.
 func TestFilesAreOfTheContractsVersions(t *testing.T) {
 	for _, version := range release.Versions() {
 		wants := testkit.Value(testRelease(version).wants())(t)
@@ -115,7 +115,8 @@ func TestFilesAreOfTheContractsVersions(t *testing.T) {
 	}
 }
 
-// TestInTheMiddleOfAnUpgrade renders machines of a release whose servers run the next one and behave as this one, which lies there already.
+// TestInTheMiddleOfAnUpgrade renders machines of a release whose servers already run the next one and emulate this one, and which hold the next
+// release's files in advance.
 func TestInTheMiddleOfAnUpgrade(t *testing.T) {
 	old, next := newestOf(t)[0], newestOf(t)[1]
 	p := testParams()
@@ -130,7 +131,7 @@ func TestInTheMiddleOfAnUpgrade(t *testing.T) {
 	var changed []string
 	for _, f := range ahead.Files {
 		if f.RenewedAt != "" {
-			continue // each is another one
+			continue // each differs
 		}
 		if !bytes.Equal(f.Content, fileOf(t, before, f.Path).Content) {
 			t.Errorf("%s changes by what only lies there", f.Path)

@@ -17,7 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestControlPlaneRuns starts what a rendered control-plane machine starts, as its manifests say, and records the cluster.
+// TestControlPlaneRuns starts the programs of a rendered control-plane machine from its manifests, and records the cluster.
 func TestControlPlaneRuns(t *testing.T) {
 	p := testParams()
 	b := bundletest.Of(t, p.Release.Version)
@@ -56,7 +56,7 @@ func TestControlPlaneRuns(t *testing.T) {
 	})
 }
 
-// running is a control plane that runs.
+// running is a running control plane.
 type running struct {
 	h host
 	p Params
@@ -177,7 +177,7 @@ func (r *running) secrets(t *testing.T) {
 	if strings.Contains(log, secret) {
 		t.Error("the audit log holds a secret")
 	}
-	// Who has stolen the token of one of the cluster's own parts leaves a trace, even where nothing is handed out.
+	// Using a stolen token of one of the cluster's components leaves a trace, even if it is denied.
 	token := r.must(t, "admin", "-n", "kube-system", "create", "token", "default")
 	if out, err := r.h.try(t.Context(), nil, binDir+"/kubectl", "--kubeconfig", "/dev/null", "--server", "https://"+r.p.Endpoint,
 		"--certificate-authority", pkiDir+"/ca.crt", "--token", strings.TrimSpace(token), "get", "secrets"); err == nil {
@@ -194,7 +194,7 @@ func (r *running) secrets(t *testing.T) {
 	})
 }
 
-// users: a user's kubeconfig signs in by the user's name and groups, and has their rights.
+// users: a user's kubeconfig authenticates as the user with its groups, and has their permissions.
 func (r *running) users(t *testing.T) {
 	conf := testkit.Value(r.p.UserKubeconfig(t.Context(), r.k, r.p.Endpoint, "ann", []string{"developers", "readers"}, time.Hour))(t)
 	as := func(args ...string) (string, error) {
@@ -202,7 +202,7 @@ func (r *running) users(t *testing.T) {
 	}
 	out, err := as("auth", "whoami", "-o", "jsonpath={.status.userInfo.username} {.status.userInfo.groups[*]}")
 	words := strings.Fields(out)
-	slices.Sort(words) // a certificate has groups in an order of its own
+	slices.Sort(words) // a certificate has groups in its own order
 	if err != nil || !slices.Equal(words, []string{"ann", "developers", "readers", "system:authenticated"}) {
 		t.Errorf("signed in as %s (%v)", out, err)
 	}
@@ -230,7 +230,7 @@ func (r *running) approver(t *testing.T) {
 		review := fmt.Sprintf(`{"apiVersion":"authorization.k8s.io/v1","kind":"SelfSubjectAccessReview","spec":{"resourceAttributes":`+
 			`{"verb":%q,"group":%q,"resource":%q,"subresource":%q,"name":%q}}}`, c.verb, c.group, c.resource, c.subresource, c.name)
 		question := fmt.Sprintf("may the approver %s %s/%s %s? %s", c.verb, c.resource, c.subresource, c.name, c.want)
-		r.eventually(t, question, func() bool { // the API server learns of new roles a moment after they are made
+		r.eventually(t, question, func() bool { // the API server learns of new roles a moment after their creation
 			return c.want == r.h.exec(t, []byte(review), binDir+"/kubectl", "--kubeconfig", approverConf, "create", "--validate=false", "-f", "-", "-o", "jsonpath={.status.allowed}")
 		})
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/naupegos/naupegos/internal/machine"
 )
 
-// Where things lie on machines.
+// Paths on machines.
 const (
 	binDir        = "/usr/local/bin"
 	cniBinDir     = "/opt/cni/bin"
@@ -42,8 +42,8 @@ OOMScoreAdjust=-999
 WantedBy=multi-user.target
 `
 
-// Runtime renders what any node needs before it belongs to a cluster: container runtime, executables, images of the role,
-// pod network plumbing and a kubelet that waits to be configured. An ordinary `kubeadm join` works on such a machine.
+// Runtime renders the configuration of a node before it belongs to a cluster: container runtime, executables, images of the role, the pod network's
+// plugins and an unconfigured kubelet. An ordinary `kubeadm join` works on such a machine.
 func (p Params) Runtime(n Node, role string) (machine.Config, error) {
 	wants, err := p.of(n).wants()
 	if err != nil {
@@ -72,7 +72,7 @@ func (p Params) Runtime(n Node, role string) (machine.Config, error) {
 		p.of(n).addBinaries,
 		func(c *machine.Config) error {
 			p.of(n).addImages(c, role)
-			if role == roleWorker { // that may stay behind: what runs on all nodes is the cluster's
+			if role == roleWorker { // that may stay behind: the cluster decides what runs on all nodes
 				p.Release.addImages(c, role)
 			}
 			p.addAhead(c, n, role)
@@ -112,7 +112,7 @@ func (r Release) addBinaries(c *machine.Config) error {
 	return nil
 }
 
-// addImages adds the release's images of a role, except images whose reference is already there.
+// addImages adds the release's images of a role, except images whose references are already present.
 func (r Release) addImages(c *machine.Config, role string) {
 	for _, i := range r.Bundle.Images {
 		known := slices.ContainsFunc(c.Images, func(o machine.Image) bool { return slices.Contains(o.Refs, i.Ref) })
@@ -122,10 +122,10 @@ func (r Release) addImages(c *machine.Config, role string) {
 	}
 }
 
-// AheadDir has the programs of a release ahead of their use, so that nothing but links changes when they are.
+// AheadDir has a release's programs before their use, so that the later switch changes only links.
 const AheadDir = machine.StateDir + "/ahead"
 
-// addAhead adds what lies on a machine ahead of its use.
+// addAhead adds the files that a machine holds in advance.
 func (p Params) addAhead(c *machine.Config, n Node, role string) {
 	if p.Ahead.Version == "" || p.Ahead.Version == p.of(n).Version {
 		return
@@ -151,7 +151,7 @@ func (p Params) addContainerd(c *machine.Config, n Node) error {
 	c.Files = append(c.Files, text(containerdDir+"/config.toml", config))
 	c.Units = append(c.Units, machine.Unit{
 		Name: "containerd.service", Content: containerdUnit, Enabled: true, Active: true,
-		// The registries' files are read at every pull.
+		// containerd reads the registries' files at every pull.
 		Watches: []string{containerdDir + "/config.toml", binDir + "/containerd", authoritiesDir},
 	})
 	return nil

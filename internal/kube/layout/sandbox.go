@@ -13,10 +13,10 @@ import (
 	"github.com/naupegos/naupegos/internal/pki"
 )
 
-// Sandbox is an etcd member and an API server that run below one directory of this host, reached on loopback alone: with the authorities, keys
-// and settings that the cluster's own have.
+// Sandbox is an etcd member and an API server that run below one directory of this host, reachable only on loopback, with the authorities, keys and
+// settings of the cluster's own.
 type Sandbox struct {
-	Files     []machine.File // what they read, by their paths on this host
+	Files     []machine.File // their files, by path on this host
 	Member    string         // the name of the etcd member
 	Peer      string         // its peer URL
 	Data      string         // its data directory
@@ -27,11 +27,11 @@ type Sandbox struct {
 // SandboxPorts are the ports of a sandbox on loopback.
 type SandboxPorts struct{ Client, Peer, API int }
 
-// sandboxAddress is what the sandbox's API server tells others of itself. There are none: the address is for documentation (RFC 5737).
+// sandboxAddress is the address that the sandbox's API server advertises. No client uses it: it is a documentation address (RFC 5737).
 const sandboxAddress = "192.0.2.1"
 
-// egress makes an API server connect to nothing but etcd: it looks for a proxy to all else at a socket that does not exist. Objects of a backup could
-// otherwise name addresses that this host reaches: APIServices, and webhooks that convert custom resources.
+// egress prevents the API server from connecting to anything but etcd: its proxy is a socket that does not exist. Otherwise objects of a backup could
+// name addresses that this host reaches: APIServices, and webhooks that convert custom resources.
 const egress = `apiVersion: apiserver.k8s.io/v1beta1
 kind: EgressSelectorConfiguration
 egressSelections:
@@ -48,7 +48,8 @@ const egressPath = ourDir + "/egress.yaml"
 // NoProxy is the name of the socket that is missing in a sandbox. Errors of its API server contain it.
 const NoProxy = "nothing-is-called-from-a-sandbox"
 
-// Sandbox renders a sandbox below a directory. What would reach out of it is off: webhooks, aggregated APIs, the records of API servers, the audit log.
+// Sandbox renders a sandbox below a directory. It disables everything that would reach outside: webhooks, aggregated APIs, the records of API
+// servers, the audit log.
 func (p Params) Sandbox(ctx context.Context, k *pki.PKI, dir string, ports SandboxPorts) (Sandbox, error) {
 	n := Node{Name: "sandbox", Address: "127.0.0.1"}
 	p.ControlPlanes, p.EtcdMode, p.AuditLog, p.CNI = []Node{n}, EtcdStacked, false, CNINone
@@ -57,7 +58,7 @@ func (p Params) Sandbox(ctx context.Context, k *pki.PKI, dir string, ports Sandb
 		return Sandbox{}, err
 	}
 	s := Sandbox{Member: n.Name, Peer: "https://" + hostPort(n.Address, ports.Peer), Data: path.Join(dir, "data")}
-	p.Settings = Settings{} // it serves a backup, as far as it can be read by default
+	p.Settings = Settings{} // it serves a backup, as far as the defaults can read it
 	files, err := p.controlPlanePKI(ctx, k, n)
 	if err != nil {
 		return s, err
@@ -84,7 +85,7 @@ func (p Params) Sandbox(ctx context.Context, k *pki.PKI, dir string, ports Sandb
 	only := []arg{
 		{"bind-address", n.Address}, {"secure-port", strconv.Itoa(ports.API)}, {"advertise-address", sandboxAddress}, {"etcd-servers", client},
 		{"endpoint-reconciler-type", "none"}, {"shutdown-delay-duration", "0s"},
-		{"enable-admission-plugins", "NodeRestriction"}, // named once: what hardening adds looks at writes alone
+		{"enable-admission-plugins", "NodeRestriction"}, // named once: hardening adds only checks of writes
 		{"disable-admission-plugins", "MutatingAdmissionWebhook,ValidatingAdmissionWebhook,MutatingAdmissionPolicy,ValidatingAdmissionPolicy"},
 		{"event-ttl", "87600h"}, {"request-timeout", "10m0s"}, {"egress-selector-config-file", egressPath},
 	}
@@ -92,7 +93,7 @@ func (p Params) Sandbox(ctx context.Context, k *pki.PKI, dir string, ports Sandb
 	return s, nil
 }
 
-// override returns arguments with later ones in the place of those of the same name.
+// override returns arguments in which later ones replace earlier ones of the same name.
 func override(base, extra []arg) []arg {
 	kept := slices.DeleteFunc(slices.Clone(base), func(b arg) bool {
 		return slices.ContainsFunc(extra, func(e arg) bool { return e.Name == b.Name })
@@ -100,10 +101,10 @@ func override(base, extra []arg) []arg {
 	return append(kept, extra...)
 }
 
-// below returns where in a sandbox a file of a machine lies.
+// below returns the path in a sandbox of a machine's file.
 func below(dir, file string) string { return path.Join(dir, file) }
 
-// moved returns arguments with the paths of a sandbox in place of a machine's.
+// moved returns arguments with the sandbox's paths instead of a machine's.
 func moved(dir string, args []string) []string {
 	out := make([]string, len(args))
 	for i, a := range args {
@@ -116,7 +117,7 @@ func moved(dir string, args []string) []string {
 	return out
 }
 
-// SandboxURL is where the sandbox's API server or etcd is reached.
+// SandboxURL returns the URL of the sandbox's API server or etcd.
 func SandboxURL(port int) string {
 	return "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestSystemdAcceptsUnits has systemd look at every unit that is rendered.
+// TestSystemdAcceptsUnits: systemd accepts every rendered unit.
 func TestSystemdAcceptsUnits(t *testing.T) {
 	p := testParams()
 	p.EtcdMode = EtcdService
@@ -36,7 +36,7 @@ func TestSystemdAcceptsUnits(t *testing.T) {
 	}
 }
 
-// TestContainerdReadsItsConfig asks the bundle's containerd what it makes of config.toml.
+// TestContainerdReadsItsConfig: the bundle's containerd interprets config.toml as intended.
 func TestContainerdReadsItsConfig(t *testing.T) {
 	for cgroup, p := range map[int]Params{1: localParams(), 2: testParams()} {
 		b := bundletest.Of(t, p.Release.Version)

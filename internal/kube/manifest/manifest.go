@@ -1,5 +1,5 @@
-// Package manifest reads the objects of manifests: it parses documents of YAML or JSON, puts the objects into the order in which a
-// cluster can be given them, names and digests them.
+// Package manifest reads the objects of manifests: it parses YAML or JSON documents, sorts the objects into an order in which a cluster accepts them,
+// and names and digests them.
 //
 // It knows no cluster.
 package manifest
@@ -97,7 +97,7 @@ func marker(line []byte, text string) (rest []byte, ok bool) {
 	return rest, ok && (len(rest) == 0 || bytes.IndexByte([]byte(" \t\r\n"), rest[0]) >= 0)
 }
 
-// jsonValues returns the values of a stream of JSON; nil if it is none. A parser of YAML would read the first alone.
+// jsonValues returns the values of a JSON stream, or nil if it is not one. A YAML parser would read only the first.
 func jsonValues(doc []byte) (out [][]byte) {
 	if !bytes.HasPrefix(bytes.TrimSpace(doc), []byte("{")) {
 		return nil
@@ -162,14 +162,14 @@ func expand(u *unstructured.Unstructured) ([]*unstructured.Unstructured, error) 
 	return out, nil
 }
 
-// isList reports whether an object is a list of objects: not one of a kind that has a field items, or whose name ends in List.
+// isList reports whether an object is a list of objects, as opposed to a kind that has a field items or whose name ends in List.
 func isList(u *unstructured.Unstructured) bool {
 	_, ok := u.Object["items"].([]any)
 	return ok && (u.GetKind() == "List" || strings.HasSuffix(u.GetKind(), "List") && u.GetName() == "")
 }
 
-// complete checks what an object needs to be applied without loss, and moves the stringData of a Secret to its data: the API server does so too, but with
-// server-side apply a key that leaves stringData would stay in data.
+// complete checks whether an object can be applied without loss, and moves the stringData of a Secret to its data. The API server does so too, but
+// with server-side apply a key that leaves stringData would stay in data.
 func complete(u *unstructured.Unstructured) error {
 	if u.GetKind() == "" || u.GetAPIVersion() == "" {
 		return fmt.Errorf("an object has no apiVersion and kind")
@@ -216,7 +216,7 @@ func complete(u *unstructured.Unstructured) error {
 	}
 	for _, k := range slices.Sorted(maps.Keys(data)) {
 		if _, err := base64.StdEncoding.DecodeString(data[k].(string)); err != nil {
-			return fmt.Errorf("%s: data[%s] is not base64: put plain text into stringData", Name(u), k) // cause withheld: it tells a secret's characters
+			return fmt.Errorf("%s: data[%s] is not base64: put plain text into stringData", Name(u), k) // cause withheld: it contains characters of a secret
 		}
 	}
 	for k, v := range plain {
@@ -225,7 +225,7 @@ func complete(u *unstructured.Unstructured) error {
 	return nil
 }
 
-// texts reports a value of a field that is not a text. A value of null counts as an empty text, as in kubectl.
+// texts reports a value of a field that is not a string. Like kubectl, it treats null as an empty string.
 func texts(in map[string]any, field string) error {
 	if in[field] == nil {
 		delete(in, field)
@@ -249,14 +249,14 @@ func texts(in map[string]any, field string) error {
 	return nil
 }
 
-// Rank orders kinds: what others need comes first, what reacts to others last.
+// Rank orders kinds: dependencies come first, webhooks and the like last.
 func Rank(u *unstructured.Unstructured) int {
 	switch u.GetKind() {
 	case "Namespace", "PriorityClass", "StorageClass", "RuntimeClass":
 		return 0
 	case "CustomResourceDefinition":
 		return 1
-	case "ServiceAccount", "ClusterRole", "Role", "NetworkPolicy", "ResourceQuota", "LimitRange": // pods begin with their limits
+	case "ServiceAccount", "ClusterRole", "Role", "NetworkPolicy", "ResourceQuota", "LimitRange": // pods need their limits when they start
 		return 2
 	case "ClusterRoleBinding", "RoleBinding", "ConfigMap", "Secret":
 		return 3
@@ -271,7 +271,7 @@ func Rank(u *unstructured.Unstructured) int {
 	}
 }
 
-// Digest returns the SHA-256 of an object's canonical JSON, as wanted, before our own marks are added.
+// Digest returns the SHA-256 of an object's canonical JSON before our own marks are added.
 func Digest(u *unstructured.Unstructured) (string, error) {
 	raw, err := json.Marshal(u.Object) // encoding/json sorts keys
 	if err != nil {
@@ -299,7 +299,7 @@ func DigestAll(objects []*unstructured.Unstructured) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// Name names an object for people: "Deployment kube-system/coredns".
+// Name describes an object for people: "Deployment kube-system/coredns".
 func Name(u *unstructured.Unstructured) string {
 	return u.GetKind() + " " + Key(u.GetNamespace(), u.GetName())
 }

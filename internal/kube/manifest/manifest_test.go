@@ -48,7 +48,7 @@ items: [{apiVersion: v1, kind: Service, metadata: {name: s}}, {apiVersion: v1, k
 	}
 }
 
-// TestComplete: what the API server, or we, would otherwise lose without a word.
+// TestComplete: fields that the API server or Naupegos would otherwise drop silently.
 func TestComplete(t *testing.T) {
 	for text, want := range map[string]string{
 		"metadata: {name: x, annotations: {prometheus.io/port: 8080}}": "ConfigMap x: metadata.annotations[prometheus.io/port] is 8080, not a text: put the value in quotes",

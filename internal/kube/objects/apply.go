@@ -41,17 +41,18 @@ type Options struct {
 	Addon string // labels every object with this name and keeps an inventory under it; empty: no label and no inventory
 	Prune bool   // removes objects that an earlier Apply of the same addon made and that the manifests no longer contain
 
-	// Shared: people and other programs work on the objects, too. Apply then refuses an object that belongs to another set, and fields that another program
-	// manages, unless Force is set. Fields that people changed with kubectl are taken back.
+	// Shared means that people and other programs change the objects, too. Apply then refuses an object that belongs to another set, and fields that
+	// another program manages, unless Force is set. It reverts fields that people changed with kubectl.
 	Shared bool
 	Force  bool
 	Once   bool // the inventory records that the set is applied a single time
 	// Helm names the Helm release, "NAMESPACE/NAME", whose objects the set takes over; empty: none.
 	Helm  string
-	From  []string // sets that leave the document: this one takes their objects over
+	From  []string // sets that leave the document: this one takes over their objects
 	Hooks string   // digest of the set's hooks, for the inventory
 	Unrun []string // hooks of the set's removal, which are not run, for the inventory
-	// Moved names for objects, by identity, the set of the document from which this one takes them over, and Heirs the set that takes them from this one.
+	// Moved maps objects, by identity, to the set of the document from which this one takes them over, and Heirs to the set that takes them from this
+	// one.
 	Moved, Heirs map[string]string
 }
 
@@ -237,7 +238,7 @@ func (c *Applier) applyOne(ctx context.Context, wanted *unstructured.Unstructure
 // with, and a binding has no state.
 var replaceable = map[string]bool{"StorageClass": true, "ClusterRoleBinding": true, "RoleBinding": true}
 
-// replacement returns nil if the live object may be deleted and made again because a field that never changes differs; else why not, with a remedy.
+// replacement returns nil if the live object may be deleted and recreated because an immutable field differs; otherwise why not, with a remedy.
 func replacement(u, live *unstructured.Unstructured, said error) *fail.Error {
 	if replaceable[u.GetKind()] || isJob(u) && ended(live) {
 		return nil

@@ -72,7 +72,7 @@ func podOf(u *unstructured.Unstructured) *corev1.Pod {
 	return p
 }
 
-// whyBarred returns the API's reason without the name of the pod that was tried.
+// whyBarred returns the API's reason without the name of the dry-run pod.
 func whyBarred(err error) string {
 	if _, why, found := strings.Cut(err.Error(), "is forbidden: "); found {
 		return why

@@ -24,7 +24,7 @@ const sailsOf = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefini
 
 var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// TestStoredVersions: a definition without a version in which objects may be stored is refused in the plan, with the commands that mend it.
+// TestStoredVersions: the plan refuses a definition without a version in which objects may be stored, with the commands that fix it.
 func TestStoredVersions(t *testing.T) {
 	for stored, want := range map[string]string{
 		"v2": "", "v1, v2": `lacks v1, in which the cluster may hold objects (write each object again: kubectl get sails.example.org -A -o json | kubectl replace -f -; then: kubectl patch crd sails.example.org --subresource=status --type=merge -p '{"status":{"storedVersions":["v2"]}}')`,
@@ -85,7 +85,7 @@ func TestEndOfConversion(t *testing.T) {
 	}
 }
 
-// TestBarred: pods that the API would refuse are named in the plan, for workloads that change, and a quota's for new ones.
+// TestBarred: the plan names pods that the API would refuse, for workloads that change, and for new ones those that exceed a quota.
 func TestBarred(t *testing.T) {
 	set := fake.NewClientset()
 	said := ""

@@ -17,8 +17,8 @@ import (
 	"github.com/naupegos/naupegos/internal/kube/manifest"
 )
 
-// fitting applies an object over the live one, which may be nil. Defaults of the live object that no manager owns go if the API refuses the object because of them:
-// a Deployment that had no strategy has the default's rollingUpdate, which type Recreate forbids.
+// fitting applies an object over the live one, which may be nil. It removes defaults of the live object that no manager owns if the API refuses the
+// object because of them: a Deployment without a strategy has the default's rollingUpdate, which type Recreate forbids.
 func fitting(ctx context.Context, r dynamic.ResourceInterface, u, live *unstructured.Unstructured, with metav1.ApplyOptions) (*unstructured.Unstructured, error) {
 	out, err := r.Apply(ctx, u.GetName(), u, with)
 	if live == nil || !apierrors.IsInvalid(err) {
@@ -49,7 +49,7 @@ func fitting(ctx context.Context, r dynamic.ResourceInterface, u, live *unstruct
 	return nil, err
 }
 
-// tries bounds how often something is repeated because a controller changed the object in between.
+// tries bounds how often an operation is repeated because a controller changed the object meanwhile.
 const tries = 5
 
 // strays returns the fields to which the API objects, if the live object has all of them, the wanted one does not, and no manager owns them.
@@ -98,7 +98,7 @@ func foreseeFitting(ctx context.Context, r dynamic.ResourceInterface, u *unstruc
 	return r.Update(ctx, out, metav1.UpdateOptions{FieldManager: FieldManager, DryRun: with.DryRun})
 }
 
-// claimFields adds fields of the live object to those that we applied.
+// claimFields adds fields of the live object to those that Naupegos has applied.
 func claimFields(ctx context.Context, r dynamic.ResourceInterface, u *unstructured.Unstructured, paths [][]string) error {
 	var err error
 	for range tries {

@@ -18,7 +18,7 @@ func definition(name string) ref {
 	return ref{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition", Name: name}
 }
 
-// ends removes what ends with definitions.
+// ends removes the definitions of a set and all their objects.
 type ends struct{ *Applier }
 
 // ending returns the kinds that end with a removal, because it includes their definitions.
@@ -88,8 +88,8 @@ func refTo(m *meta.RESTMapping, o *metav1.PartialObjectMetadata) ref {
 	return ref{APIVersion: m.GroupVersionKind.GroupVersion().String(), Kind: m.GroupVersionKind.Kind, Namespace: o.Namespace, Name: o.Name}
 }
 
-// again bounds how often clear deletes objects of one name: a controller that makes its object each time would keep the removal from its end. Such an object goes with
-// its definition.
+// again bounds how often clear deletes objects of one name: a controller that makes its object each time would otherwise block the removal. Such an
+// object is deleted with its definition.
 const again = 3
 
 // clear deletes all objects of kinds that end, of all owners, and waits until they are gone. The API would delete them with their definitions, but by then their

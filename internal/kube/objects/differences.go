@@ -31,7 +31,7 @@ type Finding struct {
 	Left    []string // fields that other programs changed since this very set was applied, and that Apply leaves to them; only of sets that are Shared
 	Pruned  []Ref    // objects that the set no longer has
 	Same    bool     // the inventory records these very objects
-	Mending bool     // an apply of these very objects, which had been applied before, was interrupted
+	Mending bool     // an interrupted apply of these very objects, after an earlier complete one
 	Known   bool     // the set was applied before
 	Hooked  bool     // only the hooks differ from those that the inventory records
 	Mode    bool     // the inventory records the other mode: applied once, or kept as it is
@@ -40,7 +40,7 @@ type Finding struct {
 // Clean reports whether Apply has nothing to do.
 func (f *Finding) Clean() bool { return !f.Mode && f.alike() }
 
-// OnlyMode reports whether nothing but the mode in the inventory differs, which Remember writes.
+// OnlyMode reports whether only the mode in the inventory differs, which Remember writes.
 func (f *Finding) OnlyMode() bool { return f.Mode && f.alike() }
 
 // Mends reports whether this set was applied before: Apply only undoes changes of others.
@@ -189,7 +189,7 @@ func (c *Applier) compare(ctx context.Context, u *unstructured.Unstructured, o O
 	return deltas, left, nil
 }
 
-// errChanged says that the live object changed while it was compared: what a controller changed would look like a difference.
+// errChanged means that the live object changed during the comparison: a controller's change would look like a difference.
 var errChanged = errors.New("it changed while it was compared")
 
 func (c *Applier) compareWith(ctx context.Context, r dynamic.ResourceInterface, u *unstructured.Unstructured, o Options, inv inventory) (deltas []delta.Delta, left []rival, err error) {
@@ -241,8 +241,8 @@ func (c *Applier) compareWith(ctx context.Context, r dynamic.ResourceInterface, 
 	return delta.Tree("object", name, essence(live), essence(want), secretOf(u)), left, err
 }
 
-// Unowned returns fail.Conflict if an object belongs to something else than the set of the options. It tries no change: hooks that run before the set's
-// objects may have to prepare it.
+// Unowned returns fail.Conflict if an object belongs to another owner than the set of the options. It tries no change: hooks that run before the
+// set's objects may have to prepare it.
 func (c *Applier) Unowned(ctx context.Context, wanted []*unstructured.Unstructured, o Options) error {
 	for _, u := range wanted {
 		r, err := c.resource(ctx, refOf(u))
@@ -331,10 +331,10 @@ func essence(u *unstructured.Unstructured) map[string]any {
 	return out.Object
 }
 
-// lastApplied is where kubectl apply keeps the whole object, a Secret's values too.
+// lastApplied is the annotation in which kubectl apply keeps the whole object, including a Secret's values.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// secretOf says which values of an object are secret: all data of a Secret; elsewhere variables, flags and data with the name of a secret, and
+// secretOf returns which values of an object are secret: all data of a Secret; elsewhere variables, flags and data with the name of a secret, and
 // values that look like one.
 func secretOf(u *unstructured.Unstructured) func(path, value string) bool {
 	isSecret := u.GetKind() == "Secret"

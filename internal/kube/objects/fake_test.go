@@ -85,7 +85,7 @@ func (s sea) examine(t *testing.T, text string, o Options) Finding {
 	return f
 }
 
-// live returns the object that the text describes as it is in the cluster; nil if it does not exist.
+// live returns the cluster's object for the one that the text describes; nil if it does not exist.
 func (s sea) live(t *testing.T, text string) *unstructured.Unstructured {
 	t.Helper()
 	u := parsed(t, text)[0]

@@ -13,7 +13,8 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// keeper is the field manager of the replicas that a workload keeps when its set no longer says how many: an autoscaler takes over from there, not from one.
+// keeper is the field manager of the replicas that a workload keeps when its set no longer specifies them, so that an autoscaler continues from there
+// instead of from one.
 const keeper = "naupegos-replicas"
 
 // scaled reports whether a workload's number of replicas, which the set said so far, leaves the set, and returns the number.
@@ -85,7 +86,8 @@ func covers(fields map[string]any, v any) bool {
 	return true
 }
 
-// identifies reports whether a key of managed fields, k:{"name":"web"} or v:"web", is that of an item of a list. Fields that the item does not have are defaults.
+// identifies reports whether a key of managed fields, k:{"name":"web"} or v:"web", identifies an item of a list. Fields that the item does not have
+// are defaults.
 func identifies(key string, item any) bool {
 	if text, ok := strings.CutPrefix(key, "v:"); ok {
 		var v any

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestDrop: paths of the API's conflicts lead to the fields that they name, also where names have dots and keys have defaults.
+// TestDrop: paths of the API's conflicts lead to the fields that they name, even if names have dots and keys have defaults.
 func TestDrop(t *testing.T) {
 	const object = `
 data: {tls: a, tls.crt: b, tls.crt.old: c}
@@ -68,7 +68,7 @@ webhooks: [{name: "a].b", clientConfig: {caBundle: x, service: {name: s}}}]
 	}
 }
 
-// TestCovers: a field that the entry of managed fields lacks counts as changed, one that the API takes as a whole does not.
+// TestCovers: a field that the managed fields lack counts as changed; a field that the API treats as a whole does not.
 func TestCovers(t *testing.T) {
 	var fields map[string]any
 	if err := json.Unmarshal([]byte(`{"f:spec":{"f:replicas":{},"f:selector":{},"f:ports":{"k:{\"port\":80,\"protocol\":\"TCP\"}":{".":{},"f:port":{},"f:name":{}}},"f:finalizers":{".":{},"v:\"a\"":{}},"f:empty":{}}}`), &fields); err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// foreseeNew asks the API server by a dry run whether it takes the fields of an object that does not exist yet, and fails with fail.Invalid if it
-// doesn't. Everything else that it says, such as about a namespace or a webhook, may change before the object is applied.
+// foreseeNew asks the API server by a dry run whether it accepts the fields of an object that does not exist yet, and fails with fail.Invalid if it
+// does not. It ignores all other refusals, such as those about a namespace or a webhook, because they may change before the object is applied.
 func (c *Applier) foreseeNew(ctx context.Context, r dynamic.ResourceInterface, u *unstructured.Unstructured, o Options) error {
 	if !o.Shared { // our own objects are right
 		return nil
@@ -23,7 +23,7 @@ func (c *Applier) foreseeNew(ctx context.Context, r dynamic.ResourceInterface, u
 	return refusal(err)
 }
 
-// refusal returns what the API server says against an object's fields, with kind fail.Invalid; nil if an error is about something else.
+// refusal returns the API server's objection to an object's fields, with kind fail.Invalid, or nil if an error is about something else.
 func refusal(err error) error {
 	if apierrors.IsInvalid(err) {
 		return fail.New(fail.Invalid, "%s", told(err))
@@ -41,7 +41,7 @@ func refusal(err error) error {
 // typedPatch begins the error about a field that does not exist: "… (shop/web; apps/v1, Kind=Deployment): .spec.replica: field not declared in schema".
 const typedPatch = "failed to create typed patch object"
 
-// unserved fails with fail.Invalid if a kind of Kubernetes' own is not served in its version: waiting for it is in vain.
+// unserved fails with fail.Invalid if the API does not serve a kind of Kubernetes' own in its version: waiting for it would be in vain.
 func (c *Applier) unserved(u *unstructured.Unstructured) error {
 	kind := u.GroupVersionKind()
 	if own := scheme.Scheme.IsGroupRegistered(kind.Group) || kind.Group == "apiextensions.k8s.io" || kind.Group == "apiregistration.k8s.io"; !own {

@@ -237,7 +237,7 @@ func (c *Applier) Addons(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
-// intact reports whether an object still has all fields as they were applied: who changes a field becomes its manager.
+// intact reports whether an object still has all fields as they were applied: another client that changes a field becomes its manager.
 func intact(o *metav1.PartialObjectMetadata, wanted *unstructured.Unstructured) bool {
 	for _, m := range o.ManagedFields {
 		if m.Manager != FieldManager || m.Operation != metav1.ManagedFieldsOperationApply || m.Subresource != "" || m.FieldsV1 == nil {

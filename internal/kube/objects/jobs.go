@@ -36,7 +36,7 @@ func vanishing(all []*unstructured.Unstructured) (map[string]string, error) {
 	return out, nil
 }
 
-// ran reports whether the set applied this very Job before. If it is absent by now, it has ended.
+// ran reports whether the set applied this very Job before. If it no longer exists, it has ended.
 func (inv inventory) ran(u *unstructured.Unstructured) bool {
 	if !Vanishes(u) {
 		return false

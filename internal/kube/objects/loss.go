@@ -69,10 +69,10 @@ type collector struct {
 	asked map[types.UID]fate
 }
 
-// fate says what becomes of an object.
+// fate is the future of an object.
 type fate struct {
 	goes bool
-	ours bool // because of the removal that is foreseen
+	ours bool // because of the planned removal
 }
 
 func newCollector(c *Applier) *collector {

@@ -22,8 +22,8 @@ import (
 // systemNamespaces belong to Kubernetes.
 var systemNamespaces = []string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, "kube-node-lease"}
 
-// Place puts objects without a namespace into the set's, takes the namespace from objects of kinds that have none, and adds the set's namespace to the set
-// unless it is there already and neither the set's own nor that of the sets that it follows. It returns copies, in order.
+// Place puts objects without a namespace into the set's, takes the namespace from objects of kinds that have none, and adds the set's namespace to
+// the set unless it exists and belongs neither to the set nor to the sets that it follows. It returns copies, in order.
 func (c *Applier) Place(ctx context.Context, all []*unstructured.Unstructured, namespace, addon string, from ...string) ([]*unstructured.Unstructured, error) {
 	if namespace == "" {
 		namespace = metav1.NamespaceDefault
@@ -58,8 +58,9 @@ func (c *Applier) Place(ctx context.Context, all []*unstructured.Unstructured, n
 	return out, nil
 }
 
-// occupied names an object of a namespace that outlives the objects that go with the set; "" if there is none. It leaves out objects that Kubernetes puts into
-// each namespace, and objects whose owners go. foreseen: the definitions among them will be gone by then, and their objects with them.
+// occupied names an object of a namespace that outlives the objects that go with the set; "" if there is none. It leaves out objects that Kubernetes
+// puts into each namespace, and objects whose owners are removed. foreseen means that the definitions among them will be gone by then, with their
+// objects.
 func (c *Applier) occupied(ctx context.Context, namespace, addon string, going []ref, foreseen bool) (string, error) {
 	inv, err := c.inventory(ctx, addon)
 	if err != nil {

@@ -19,9 +19,9 @@ import (
 	"github.com/naupegos/naupegos/internal/kube/manifest"
 )
 
-// Delete removes the objects of the manifests and, with an addon, all other objects in its inventory, and the inventory last.
-// An object that does not exist is no error. Objects are deleted in the reverse order of Apply. Before it deletes what may be their operators, Delete waits
-// until custom resources are gone, as long as ctx allows: the set's own, and all objects of its definitions.
+// Delete removes the objects of the manifests and, with an addon, all other objects in its inventory, and the inventory last. An object that does not
+// exist is not an error. Objects are deleted in the reverse order of Apply. Before it deletes what may be their operators, Delete waits until custom
+// resources are gone, as long as ctx allows: the set's own, and all objects of its definitions.
 func (c *Applier) Delete(ctx context.Context, manifests []byte, o Options) error {
 	objects, err := manifest.Parse(manifests)
 	if err != nil {
@@ -123,8 +123,8 @@ func because(e *fail.Error, finalizers []string) *fail.Error {
 
 func isNamespace(r ref) bool { return r.Kind == "Namespace" && r.APIVersion == "v1" }
 
-// deleteShared deletes an object of a set. It keeps an object that is another set's by now or goes over to one, one that is to stay, and a namespace with objects that
-// are not among those that go.
+// deleteShared deletes an object of a set. It keeps an object that now belongs to another set or moves to one, one that must stay, and a namespace
+// with objects that are not being removed.
 func (c *Applier) deleteShared(ctx context.Context, r ref, o Options, going []ref) (deleted bool, err error) {
 	live, err := c.owned(ctx, r, o.Addon)
 	if err != nil || live == nil {

@@ -122,7 +122,8 @@ const (
 	sail = "apiVersion: example.org/v1\nkind: Sail\nmetadata: {name: jib, namespace: shop, finalizers: [example.org/furl]}\n"
 )
 
-// TestOperatorOutlivesFinalizers: while a custom resource has a finalizer, its operator stays; the error names both, and the removal goes on when it is gone.
+// TestOperatorOutlivesFinalizers: while a custom resource has a finalizer, its operator stays; the error names both, and the removal continues when
+// the finalizer is gone.
 func TestOperatorOutlivesFinalizers(t *testing.T) {
 	for _, whole := range []bool{true, false} {
 		s, o := newSea(t), Options{Addon: "manifests.fleet", Prune: true, Shared: true}
@@ -153,7 +154,8 @@ func TestOperatorOutlivesFinalizers(t *testing.T) {
 	}
 }
 
-// TestOperatorOutlivesDefinitions: while an object of a definition that goes has a finalizer, the operator and the definition stay, and the error names the object.
+// TestOperatorOutlivesDefinitions: while an object of a removed definition has a finalizer, the operator and the definition stay, and the error names
+// the object.
 func TestOperatorOutlivesDefinitions(t *testing.T) {
 	for _, shared := range []bool{true, false} {
 		s, o := newSea(t), Options{Addon: "fleet", Prune: true, Shared: shared}
@@ -183,7 +185,8 @@ func TestOperatorOutlivesDefinitions(t *testing.T) {
 	}
 }
 
-// TestForgottenSet: what a forgotten set leaves belongs to no set, and a label whose set is not there binds no object. A set that is there is respected.
+// TestForgottenSet: the objects of a forgotten set belong to no set, and a label of a missing set binds no object. The label of an existing set
+// counts.
 func TestForgottenSet(t *testing.T) {
 	s, first, second := newSea(t), Options{Addon: "manifests.first", Prune: true, Shared: true, Once: true}, Options{Addon: "manifests.second", Prune: true, Shared: true}
 	s.apply(t, configMap, first)
@@ -205,7 +208,7 @@ func TestForgottenSet(t *testing.T) {
 	}
 }
 
-// TestImmutableFields: a change of a field that never changes is refused with a remedy, and without the value; a Job that has ended is made again.
+// TestImmutableFields: Apply refuses a change of an immutable field with a remedy, and without the value; it recreates a Job that has ended.
 func TestImmutableFields(t *testing.T) {
 	s, o := newSea(t), Options{Addon: "manifests.shop", Prune: true, Shared: true}
 	job := "apiVersion: batch/v1\nkind: Job\nmetadata: {name: seed, namespace: shop}\nspec: {template: a}\n"
@@ -238,7 +241,7 @@ func TestImmutableFields(t *testing.T) {
 	}
 }
 
-// TestRenamedSet: a set takes the objects of one that leaves the document over, and the removal of that one leaves them.
+// TestRenamedSet: a set takes over the objects of one that leaves the document, and the removal of that one keeps them.
 func TestRenamedSet(t *testing.T) {
 	s, former, o := newSea(t), Options{Addon: "manifests.web", Prune: true, Shared: true}, Options{Addon: "manifests.site", Prune: true, Shared: true}
 	s.apply(t, configMap+"---\n"+operator, former)
@@ -299,7 +302,7 @@ func TestInheritance(t *testing.T) {
 	}
 }
 
-// TestMovedObject: an object that leaves one set for another in one edit stays, whichever is applied first, and is neither refused nor lost.
+// TestMovedObject: an object that moves from one set to another in one edit stays, whichever is applied first, and is neither refused nor lost.
 func TestMovedObject(t *testing.T) {
 	id := RefOf(parsed(t, operator)[0]).Identity()
 	for _, formerFirst := range []bool{true, false} {
@@ -388,7 +391,7 @@ func TestForesee(t *testing.T) {
 	}
 }
 
-// TestDyingObject: an object that is being deleted is not applied to: it would take the change with it.
+// TestDyingObject: Apply does not apply to an object that is being deleted, because the change would be lost with it.
 func TestDyingObject(t *testing.T) {
 	s, o := newSea(t), Options{Addon: "manifests.shop", Prune: true, Shared: true}
 	dying := parsed(t, strings.Replace(keptClaim, "namespace: shop", "namespace: shop, deletionTimestamp: 2026-01-01T00:00:00Z, finalizers: [kubernetes.io/pvc-protection]", 1))[0]
@@ -428,7 +431,7 @@ func TestOldVersionIsPruned(t *testing.T) {
 	}
 }
 
-// TestInterruptedMend: after an interruption, a repair is still a repair, and a change is still a change of a set that is known.
+// TestInterruptedMend: after an interruption, a repair is still a repair, and a change of a known set is still a change.
 func TestInterruptedMend(t *testing.T) {
 	s, o := newSea(t), Options{Addon: "charts.shop", Prune: true, Shared: true, Hooks: "h1"}
 	changed := strings.Replace(configMap, "a: x", "a: z", 1)
@@ -485,7 +488,7 @@ func TestRedefinedKind(t *testing.T) {
 	}
 }
 
-// TestRemovedLabel: an object of the set is mended when a person has removed its label.
+// TestRemovedLabel: Apply repairs an object of the set after a person has removed its label.
 func TestRemovedLabel(t *testing.T) {
 	s, o := newSea(t), Options{Addon: "manifests.shop", Prune: true, Shared: true}
 	s.apply(t, configMap, o)
@@ -499,7 +502,7 @@ func TestRemovedLabel(t *testing.T) {
 	}
 }
 
-// TestUninstalledRelease: a Helm release of which only the history is left is not taken over.
+// TestUninstalledRelease: Apply does not take over a Helm release of which only the history remains.
 func TestUninstalledRelease(t *testing.T) {
 	s := newSea(t)
 	for version, status := range map[string]string{"1": "superseded", "2": "uninstalled"} {

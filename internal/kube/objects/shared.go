@@ -29,7 +29,7 @@ const (
 	helmNamespace = "meta.helm.sh/release-namespace"
 )
 
-// applyShared applies one object that others may work on, too.
+// applyShared applies one object that others may change, too.
 func (c *Applier) applyShared(ctx context.Context, r dynamic.ResourceInterface, u *unstructured.Unstructured, o Options) error {
 	live, err := r.Get(ctx, u.GetName(), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -106,8 +106,8 @@ func (c *Applier) applyTo(ctx context.Context, r dynamic.ResourceInterface, u, l
 	return out, left, err
 }
 
-// laterOf returns the fields that programs changed after the set said what it says now: if the live object was made from this very object, or from one that differs in
-// metadata alone, as after the upgrade of a chart. An autoscaler's number of replicas is always later: it would come back.
+// laterOf returns the fields that programs changed after the last change of the set, that is, if the live object was made from this very object, or
+// from one that differs in metadata alone, as after the upgrade of a chart. An autoscaler's number of replicas is always later: it would come back.
 func laterOf(fields []rival, u, live *unstructured.Unstructured) (out []rival) {
 	if live == nil {
 		return nil
@@ -175,7 +175,7 @@ func ownerOf(live *unstructured.Unstructured, o Options) string {
 	return otherTool(live)
 }
 
-// kubeadmObjects are what kubeadm makes in kube-system, whatever their kinds.
+// kubeadmObjects are the objects that kubeadm creates in kube-system, whatever their kinds.
 var kubeadmObjects = []string{"coredns", "kube-dns", "kube-proxy", "kubeadm-config", "kubelet-config", "extension-apiserver-authentication", "kube-root-ca.crt"}
 
 // essential reports whether the cluster does not work without an object.
@@ -257,7 +257,7 @@ func list(all []rival) string {
 	return strings.Join(out, ", ")
 }
 
-// conflicts lists the fields of a conflict that belong to programs. all reports whether the error says it for each field.
+// conflicts lists the fields of a conflict that belong to programs. all reports whether the error names every field.
 func conflicts(err error, live *unstructured.Unstructured, o Options) (fields []rival, all bool) {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil {
@@ -294,7 +294,7 @@ func helms(live *unstructured.Unstructured) []string {
 	return out
 }
 
-// inherit makes fields that kubectl or Helm set the set's own, so that a field that leaves the set leaves the object. It returns the live object.
+// inherit transfers fields that kubectl or Helm set to the set, so that a field that leaves the set leaves the object. It returns the live object.
 func (c *Applier) inherit(ctx context.Context, r dynamic.ResourceInterface, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	patch, err := inheritance(live)
 	if err != nil {
@@ -318,7 +318,7 @@ func inheritance(live *unstructured.Unstructured) ([]byte, error) {
 		case m.Operation == metav1.ManagedFieldsOperationUpdate && updating.Has(m.Manager):
 			found.Insert(m.Manager)
 		case m.Operation == metav1.ManagedFieldsOperationApply && applying.Has(m.Manager):
-			fields[i].Manager, fields[i].Operation = "before-"+m.Manager, metav1.ManagedFieldsOperationUpdate // the upgrade knows updates alone
+			fields[i].Manager, fields[i].Operation = "before-"+m.Manager, metav1.ManagedFieldsOperationUpdate // the upgrade handles only updates
 			found.Insert(fields[i].Manager)
 		}
 	}
@@ -362,7 +362,8 @@ func (c *Applier) HelmRelease(ctx context.Context, namespace, name string) (stri
 	return newest, nil
 }
 
-// Applied finds whether the set was applied completely before, and in which mode, whatever it holds now. It is the comparison of a set that is applied once.
+// Applied finds whether the set was applied completely before, and in which mode, whatever it contains now. It replaces the comparison for a set that
+// is applied once.
 func (c *Applier) Applied(ctx context.Context, o Options) (Finding, error) {
 	inv, err := c.inventory(ctx, o.Addon)
 	done := inv.Digest != ""
@@ -396,7 +397,7 @@ func (c *Applier) Forget(ctx context.Context, addon string) error {
 	return c.forget(ctx, addon)
 }
 
-// forgotten reports whether a label names a set of a document that is no longer there. Such labels remain on what a chart's hooks made.
+// forgotten reports whether a label names a set of a document that is no longer there. Such labels remain on objects of a chart's hooks.
 func (c *Applier) forgotten(ctx context.Context, addon string) (bool, error) {
 	if !strings.HasPrefix(addon, ManifestsPrefix) && !strings.HasPrefix(addon, ChartPrefix) {
 		return false, nil

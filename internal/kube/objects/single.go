@@ -68,7 +68,7 @@ func (c *Applier) Exists(ctx context.Context, u *unstructured.Unstructured) (boo
 	return live.GetDeletionTimestamp() == nil, nil
 }
 
-// Remove deletes an object and what it owns. An object that does not exist is no error.
+// Remove deletes an object and its dependents. An object that does not exist is not an error.
 func (c *Applier) Remove(ctx context.Context, u *unstructured.Unstructured) error {
 	return c.deleteOne(ctx, refOf(u))
 }

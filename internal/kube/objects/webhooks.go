@@ -24,7 +24,7 @@ func isWebhook(u *unstructured.Unstructured) bool {
 
 var webhookKinds = []string{"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"}
 
-// webhooksOf returns the webhooks of a configuration. Those that change objects have all fields of those that validate.
+// webhooksOf returns the webhooks of a configuration. Mutating webhooks have all fields of validating ones.
 func webhooksOf(u *unstructured.Unstructured) (out []admissionv1.ValidatingWebhook) {
 	all, _, _ := unstructured.NestedSlice(u.Object, "webhooks")
 	for _, one := range all {
@@ -36,7 +36,7 @@ func webhooksOf(u *unstructured.Unstructured) (out []admissionv1.ValidatingWebho
 	return out
 }
 
-// vital are resources without whose changes a cluster does not go on: machines join, leaders are elected, pods of kube-system are made.
+// vital lists resources that a cluster must be able to change to continue: machines join, leaders are elected, pods of kube-system are created.
 var vital = []struct {
 	group, resource string
 	inNamespaces    bool
@@ -45,8 +45,8 @@ var vital = []struct {
 	{"", "pods", true}, {"", "configmaps", true}, {"", "secrets", true}, {"", "serviceaccounts", true}, {"coordination.k8s.io", "leases", true},
 }
 
-// Locks names the webhooks among objects that would keep the cluster from working while they do not answer, each with what they would refuse. It leaves out
-// webhooks that choose objects by conditions or labels.
+// Locks names the webhooks among objects that would block the cluster while they do not answer, each with the requests that it would refuse. It
+// leaves out webhooks that select objects by conditions or labels.
 func Locks(all []*unstructured.Unstructured) (out []string) {
 	for _, u := range all {
 		if !isWebhook(u) {
@@ -91,11 +91,12 @@ func judges(r admissionv1.RuleWithOperations, group, resource string, inNamespac
 // uncalled matches the API server's message about a webhook that did not answer.
 var uncalled = regexp.MustCompile(`failed calling webhook "([^"]+)"`)
 
-// gate opens the way for a set that its own webhooks block.
+// gate unblocks a set that its own webhooks block.
 type gate struct{ *Applier }
 
-// unblocked does something for a set. If a webhook of the set itself refuses it because nothing answers for it, such as the Deployment that would mend it, the
-// webhook's configuration goes: the set makes it again at the end of its apply. The API server may notice it late: its error says to try again.
+// unblocked carries out an operation for a set. If a webhook of the set itself refuses the operation because no backend answers, for example on the
+// Deployment that would repair the backend, unblocked deletes the webhook's configuration, which the set recreates at the end of its apply. The API
+// server may notice it late: its error says to try again.
 func (c gate) unblocked(ctx context.Context, o Options, do func() error) error {
 	err := do()
 	for range tries {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestLocks: a webhook is named if it must answer for changes of what the cluster is made of.
+// TestLocks: Locks names a webhook if the cluster's essential resources can't change without its answer.
 func TestLocks(t *testing.T) {
 	const fails = "rules: [{apiGroups: [\"*\"], apiVersions: [\"*\"], operations: [\"*\"], resources: [\"*\"]}]"
 	rule := func(group, resource, more string) string {

@@ -18,7 +18,7 @@ import (
 	"github.com/naupegos/naupegos/internal/kube/answer"
 )
 
-// probe is the name of the Issuer, the Certificate and the Secret with which cert-manager is tried, and probeHost the name in the certificate.
+// probe is the name of the Issuer, the Certificate and the Secret of the test of cert-manager, and probeHost the name in the certificate.
 const (
 	probe     = "naupegos-probe"
 	probeHost = "probe.naupegos.invalid"
@@ -39,7 +39,7 @@ var probeObjects = []struct{ resource, body string }{
 func IssueCertificate(ctx context.Context, c *kube.Client, namespace string) (time.Duration, error) {
 	began := time.Now()
 	err := answer.Poll(ctx, pause, func(ctx context.Context) error {
-		if err := removeProbe(ctx, c, namespace); err != nil { // of a test that was cut off
+		if err := removeProbe(ctx, c, namespace); err != nil { // of an interrupted test
 			return err
 		}
 		for _, o := range probeObjects {
@@ -108,7 +108,7 @@ func certifies(s *corev1.Secret, host string) error {
 	return cert.VerifyHostname(host)
 }
 
-// removeProbe removes the probe's objects, the Secret last: cert-manager would make it again.
+// removeProbe removes the probe's objects, the Secret last: cert-manager would recreate it.
 func removeProbe(ctx context.Context, c *kube.Client, namespace string) error {
 	for _, o := range slices.Backward(probeObjects) {
 		err := kube.Set(c).Discovery().RESTClient().Delete().AbsPath(certificatesPath(namespace) + o.resource + "/" + probe).Do(ctx).Error()

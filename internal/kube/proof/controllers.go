@@ -66,7 +66,7 @@ func WaitLeader(ctx context.Context, c *kube.Client, namespace, lease, app strin
 	return leader, err
 }
 
-// awaited gives an error of the API a kind. What the API does not find may still come.
+// awaited gives an error of the API a kind. A resource that the API does not find may still appear.
 func awaited(ctx context.Context, c *kube.Client, err error, format string, args ...any) *fail.Error {
 	e := kube.APIError(ctx, err, format, args...).At(c.Server())
 	if e.Kind == fail.NotFound {

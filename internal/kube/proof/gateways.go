@@ -46,7 +46,7 @@ const (
 	maxPlaces   = 3               // addresses that a proof sends requests to
 )
 
-// Proxy is a proxy for Ingresses and Gateways, and how it is tried.
+// Proxy is a proxy for Ingresses and Gateways, and the parameters of its test.
 type Proxy struct {
 	Namespace, Service string // of the proxy; its pods have the Service's name as label app.kubernetes.io/name
 	HTTP, HTTPS        int    // ports of the nodes that run its pods; 0: requests go to the address of its Service of type LoadBalancer
@@ -71,7 +71,7 @@ type request struct {
 // Route makes an echo server with an Ingress and a Gateway of the proxy's classes, whose certificate is in a Secret, sends them requests by HTTP and HTTPS until
 // each is answered, bounded by ctx, and removes everything again. It returns the number of requests and the first place that was asked.
 func Route(ctx context.Context, c *kube.Client, p Proxy) (n int, at string, err error) {
-	if err := removeRoutes(ctx, c, p); err != nil { // of a test that was cut off
+	if err := removeRoutes(ctx, c, p); err != nil { // of an interrupted test
 		return 0, "", err
 	}
 	n, at, err = route(ctx, c, p)
@@ -122,7 +122,7 @@ func (p *Proxy) requests() []request {
 	if p.Ingress != "" {
 		out = append(out, request{"HTTP for an Ingress", "http://ingress" + domain + "/", p.Redirects}, request{"HTTPS for an Ingress", "https://ingress" + domain + "/", false})
 	}
-	if p.NGINX != "" { // the annotation makes / of the path, the only one that the echo server knows
+	if p.NGINX != "" { // the annotation rewrites the path to /, the only one that the echo server serves
 		out = append(out, request{"HTTPS for an Ingress of ingress-nginx", "https://nginx" + domain + "/probe", false})
 	}
 	if p.Gateway != "" {
@@ -217,7 +217,7 @@ func removeRoutes(ctx context.Context, c *kube.Client, p Proxy) error {
 		switch {
 		case apierrors.IsNotFound(err):
 			return nil
-		case err != nil && !apierrors.IsConflict(err): // conflict: it is going already
+		case err != nil && !apierrors.IsConflict(err): // conflict: it is already being deleted
 			return kube.APIError(ctx, err, "delete namespace %s", RoutesNamespace).At(c.Server())
 		}
 		p.Status("deleting the test's objects")

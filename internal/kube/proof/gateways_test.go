@@ -21,7 +21,8 @@ func tried() Proxy {
 		Status: func(string, ...any) {}, Dial: (&net.Dialer{}).DialContext}
 }
 
-// TestAskProxy: a request counts only if the pod behind the proxy answers it, over TLS with the test's own certificate, or if it is redirected where it has to be.
+// TestAskProxy: a request counts only if the pod behind the proxy answers it, over TLS with the test's own certificate, or if the proxy redirects it
+// as it should.
 func TestAskProxy(t *testing.T) {
 	p := tried()
 	certificate, key, err := selfSigned("*" + domain)
@@ -108,7 +109,7 @@ func TestPlacesOfProxy(t *testing.T) {
 	testkit.Fails(t, err, fail.NotReady, "no pod of traefik runs")
 }
 
-// TestRoutesOfProxy: a proof makes only the objects that it tries, and each request has its object.
+// TestRoutesOfProxy: a test creates only the objects that it needs, and each request has its object.
 func TestRoutesOfProxy(t *testing.T) {
 	all := tried()
 	for _, c := range []struct {

@@ -181,7 +181,7 @@ func (m Monitoring) get(ctx context.Context, c *kube.Client, pod, what string, i
 		return fail.Wrap(fail.NotReady, err, "ask pod %s for its %s", pod, what).At(c.Server()).Do("look at its log")
 	}
 	if err := json.Unmarshal(body, into); err != nil {
-		return fail.Wrap(fail.NotReady, err, "read what pod %s says of its %s", pod, what).At(c.Server())
+		return fail.Wrap(fail.NotReady, err, "read pod %s's answer about its %s", pod, what).At(c.Server())
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func client(t *testing.T, answers map[string]string) *kube.Client {
 	return c
 }
 
-// soon returns a context that ends after the first attempt and before the second one, which begins after pause.
+// soon returns a context that ends between the first and the second attempt, which begins after pause.
 func soon(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), pause*9/10)
 	t.Cleanup(cancel)
@@ -169,7 +169,7 @@ func TestMonitoring(t *testing.T) {
 		"cannot read the kubelet of node n1: no route to host": `{"data":{"activeTargets":[{"labels":{"node":"n1"},"health":"down","lastError":"no route to host"},{"labels":{"node":"n2"},"health":"up"}]}}`,
 		"has not read the kubelet of node n2":                  `{"data":{"activeTargets":[{"labels":{"node":"n1"},"health":"up"},{"labels":{"node":"n2"},"health":"unknown"}]}}`,
 		"has not found the kubelet of node n2":                 `{"data":{"activeTargets":[{"labels":{"node":"n1"},"health":"up"}]}}`,
-		"read what pod b says":                                 "not JSON",
+		"read pod b's answer":                                  "not JSON",
 	} {
 		answers[fmt.Sprintf(proxy, "b", "9090", "v1/targets")] = seen
 		_, err := m.reads(t.Context(), client(t, answers))
@@ -184,7 +184,7 @@ func TestMonitoring(t *testing.T) {
 	testkit.Fails(t, err, fail.NotReady, "prometheus has no pods")
 }
 
-// TestRounds: a round counts once the metrics have it; the failure of a policy in the last one is shown, that of an earlier one is not.
+// TestRounds: a round counts once the metrics have it; the error shows a policy's failure in the last round, not in an earlier one.
 func TestRounds(t *testing.T) {
 	const pods, metrics, log = "/api/v1/namespaces/kube-system/pods", "/api/v1/namespaces/kube-system/pods/https:b:10258/proxy/metrics", "/api/v1/namespaces/kube-system/pods/b/log"
 	const ended = "I1130 12:00:01.000000       1 descheduler.go:200] \"Number of evictions/requests\" totalEvicted=0 evictionRequests=0\n"
@@ -218,7 +218,7 @@ descheduler_descheduler_loop_duration_seconds_count 9
 	}
 }
 
-// TestConditions: a condition counts if the pod has set it since it started; one that is true is a finding, not a failure.
+// TestConditions: a condition counts if the pod has set it since it started; a true one is a finding, not a failure.
 func TestConditions(t *testing.T) {
 	const since, before = "2026-01-01T12:00:00Z", "2026-01-01T11:59:59Z"
 	const pods = `{"kind":"PodList","apiVersion":"v1","items":[{"metadata":{"name":"a","namespace":"kube-system"},"spec":{"nodeName":"n1"},` +

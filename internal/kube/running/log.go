@@ -24,7 +24,7 @@ type LogOf struct {
 // Log holds the last lines of a container's log.
 type Log struct {
 	Text string `json:"text"`
-	Cut  bool   `json:"cut,omitempty"` // the lines were too long: the first of them are missing
+	Cut  bool   `json:"cut,omitempty"` // the lines were too long: the first ones are missing
 }
 
 // Bounds of a log: the bytes to read, and the last bytes to keep.
@@ -48,7 +48,7 @@ func (of LogOf) Check() error {
 	return nil
 }
 
-// LogFrom reads the last lines of a log, with their times. A log may hold anything that its program wrote, also secrets.
+// LogFrom reads the last lines of a log, with their times. A log may contain anything that its program wrote, including secrets.
 func LogFrom(ctx context.Context, c *kube.Client, of LogOf) (*Log, error) {
 	if err := of.Check(); err != nil {
 		return nil, err

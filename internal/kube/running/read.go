@@ -49,7 +49,7 @@ func read(ctx context.Context, c *kube.Client, ask Ask, o metav1.ListOptions) (p
 	return paged(list.Items, list.Continue, ofPod), nil
 }
 
-// paged describes objects. An API server may send more than it was asked for.
+// paged describes objects. An API server may send more than requested.
 func paged[T any](items []T, next string, of func(*T) Workload) page {
 	p := page{next: next}
 	for i := range items[:min(len(items), objectsRead)] {
@@ -58,7 +58,7 @@ func paged[T any](items []T, next string, of func(*T) Workload) page {
 	return p
 }
 
-// common describes what all kinds have.
+// common describes the properties of all kinds.
 func common(m *metav1.ObjectMeta, spec *corev1.PodSpec) Workload {
 	w := Workload{Namespace: clean(m.Namespace), Name: clean(m.Name), Created: m.CreationTimestamp.Time}
 	var images []string

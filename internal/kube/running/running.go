@@ -1,6 +1,6 @@
 // Package running lists the workloads of a cluster and reads the logs of its containers, without changing anything.
 //
-// Each answer has a bounded size, however much the cluster holds. All texts are a stranger's; they come without control characters. The package knows
+// Each answer has a bounded size, however much the cluster holds. All texts are untrusted and come without control characters. The package knows
 // neither documents nor pages.
 package running
 
@@ -33,23 +33,23 @@ type List struct {
 	Kind     string     `json:"kind"`
 	Items    []Workload `json:"items"`
 	Continue string     `json:"continue,omitempty"` // for the next page; empty: this is the last one
-	Read     int        `json:"read"`               // objects that were looked at for this page
+	Read     int        `json:"read"`               // number of objects read for this page
 }
 
-// Workload is a pod, or what makes pods.
+// Workload is a pod, or a controller of pods.
 type Workload struct {
 	Namespace  string    `json:"namespace"`
 	Name       string    `json:"name"`
 	State      string    `json:"state"`           // "Running", "CrashLoopBackOff", "complete"
-	OK         bool      `json:"ok"`              // it is as it should be
+	OK         bool      `json:"ok"`              // it is in its intended state
 	Why        string    `json:"why,omitempty"`   // why it is not, in the words of kubelet, the scheduler or a controller
 	Ready      string    `json:"ready,omitempty"` // "2 of 3"
 	Restarts   int       `json:"restarts"`        // of a pod's containers
 	Created    time.Time `json:"created"`
 	Node       string    `json:"node,omitempty"`
 	Images     []string  `json:"images"`
-	Containers []string  `json:"containers,omitempty"` // of a pod: whose logs can be read
-	Selector   string    `json:"selector,omitempty"`   // of the pods that it makes
+	Containers []string  `json:"containers,omitempty"` // of a pod: containers with a log
+	Selector   string    `json:"selector,omitempty"`   // of the controller's pods
 }
 
 // The kinds of workloads.
@@ -136,10 +136,10 @@ func Of(ctx context.Context, c *kube.Client, ask Ask) (*List, error) {
 	}
 }
 
-// clean makes a foreign text fit for one line.
+// clean makes an untrusted text fit on one line.
 func clean(s string) string { return words.Clip(strings.TrimSpace(s), maxText) }
 
-// cleaned makes the first texts of a list fit for one line.
+// cleaned makes the first texts of a list fit on one line.
 func cleaned(all []string, most int) []string {
 	out := []string{}
 	for _, s := range all[:min(len(all), most)] {

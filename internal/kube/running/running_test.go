@@ -138,7 +138,7 @@ func TestControllers(t *testing.T) {
 	}
 }
 
-// TestHostileLists: a list without an end, or with more than was asked for, stays bounded; an impossible request does not reach the API.
+// TestHostileLists: a list without an end, or with more than requested, stays bounded; an impossible request does not reach the API.
 func TestHostileLists(t *testing.T) {
 	c, asked := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		var items []object
@@ -164,7 +164,7 @@ func TestHostileLists(t *testing.T) {
 	}
 }
 
-// TestLog: the last lines come, without orders to a terminal; of a log that is too long, the end.
+// TestLog: Log returns the last lines without terminal control sequences; of a log that is too long, the end.
 func TestLog(t *testing.T) {
 	text := "2026-11-30T12:00:00Z <script>\x1b]0;x\a\u202eok\n"
 	c, asked := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, text) })

@@ -182,17 +182,17 @@ func sameOwner(path, like string) error {
 	return os.Chown(path, int(st.Uid), int(st.Gid))
 }
 
-// Login says where and as which client a person signs in to an OpenID Connect provider.
+// Login is the provider and the client with which a person signs in by OpenID Connect.
 type Login struct {
 	Issuer   string   // URL
 	ClientID string   // of a public client
 	Scopes   []string // openid among them
-	CA       []byte   // certificate (PEM) of the authority that vouches for the issuer; empty: the system's
-	Port     int      // of this machine, that the browser returns to; 0: any free port
+	CA       []byte   // certificate (PEM) of the issuer's authority; empty: the system's
+	Port     int      // of this machine, for the browser's return; 0: any free port
 }
 
-// Exec returns a kubeconfig that holds no secret: kubectl runs "naupegos get-token" for a token of the person who uses it. server is the API's URL, ca what
-// its certificate is checked with.
+// Exec returns a kubeconfig without a secret: kubectl runs "naupegos get-token" for a token of its user. server is the API's URL, and ca the
+// authority of its certificate.
 func Exec(cluster, server string, ca []byte, user string, l Login) ([]byte, error) {
 	args := []string{"get-token", "--issuer", l.Issuer, "--client-id", l.ClientID, "--scope", strings.Join(l.Scopes, ",")}
 	if len(l.CA) > 0 {

@@ -26,7 +26,7 @@ contexts: [{name: work, context: {cluster: work, user: me, namespace: team}}]
 current-context: work
 `
 
-// TestMerge adds to a kubeconfig, by a link that stays, leaves others' entries alone, and replaces its own.
+// TestMerge adds to a kubeconfig through a link that stays, keeps other entries, and replaces its own.
 func TestMerge(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	file, link := filepath.Join(dir, "real"), filepath.Join(dir, "config")
@@ -72,7 +72,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestMergeIntoNothing makes kubectl's own file where there is none, and leaves one alone that it can't read.
+// TestMergeIntoNothing creates kubectl's file if there is none, and leaves an unreadable one alone.
 func TestMergeIntoNothing(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "new", "config"))
 	conf, err := layout.Params{ClusterName: "demo"}.AdminKubeconfig(context.Background(), pki.Open(&pkitest.MemorySecrets{}, pki.Options{}), "10.0.0.1:6443")

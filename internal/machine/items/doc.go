@@ -1,3 +1,3 @@
-// Package items knows the names of what a document may put on machines: which files, units, kernel settings, modules and packages belong to Naupegos,
-// and how systemd names units. The package is pure data: it opens no files and knows nothing of documents.
+// Package items lists names that a document may not use on machines: the files, units, kernel settings, modules and packages of Naupegos; and it
+// knows how systemd names units. The package is pure data: it opens no files and knows nothing of documents.
 package items

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// KernelArgumentForm is a parameter with or without a value. GRUB and the shell read every other character as their own.
+// KernelArgumentForm is a parameter with or without a value. GRUB and the shell interpret every other character.
 var KernelArgumentForm = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*(=[A-Za-z0-9_.,:/@%+=~!^*()\[\]-]*)?$`)
 })
@@ -98,7 +98,7 @@ func KernelArgument(arg string) (problem, hint string) {
 // argumentName normalizes a parameter's name: the kernel treats - and _ as equal.
 func argumentName(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
-// ArgumentGroup returns what an argument sets: its parameter, except that sizes and numbers of huge pages are one thing.
+// ArgumentGroup returns what an argument sets: its parameter, except that sizes and numbers of huge pages belong together.
 func ArgumentGroup(arg string) string {
 	name, _, _ := strings.Cut(arg, "=")
 	if name == "hugepagesz" {

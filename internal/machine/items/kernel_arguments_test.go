@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestKernelArgument accepts what people give kernels, and refuses what GRUB, its shell or the machine would not survive.
+// TestKernelArgument accepts the arguments that people use, and refuses those that GRUB, its shell or the machine would not survive.
 func TestKernelArgument(t *testing.T) {
 	for _, good := range []string{
 		"nosmt", "hugepagesz=1G", "isolcpus=managed_irq,domain,2-7", "memmap=4G!12G", "crashkernel=1G-4G:192M,4G-64G:256M", "vfio-pci.ids=10de:1234,10de:5678",

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// Reserved says why a document's settings may not change something on machines.
+// Reserved is the reason why a document may not change something on machines.
 type Reserved struct{ Owner, Hint string }
 
 // reservedDirs are directories, including everything below them.

@@ -8,7 +8,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestEscapePath compares names with those of systemd-escape, where the host has it, and with its answers as they were noted down.
+// TestEscapePath compares names with those of systemd-escape, if the host has it, and with its recorded answers.
 func TestEscapePath(t *testing.T) {
 	for at, want := range map[string]string{
 		"/":                     "-",
@@ -31,7 +31,7 @@ func TestEscapePath(t *testing.T) {
 	}
 }
 
-// TestIsUnit: names of units as distributions and their users write them.
+// TestIsUnit: names of units from distributions and users.
 func TestIsUnit(t *testing.T) {
 	for _, name := range []string{"backup.service", "getty@tty1.service", `mnt-my\x2ddata.mount`, "swapfile.swap", "srv-nfs.automount", "-.mount", "user-1000.slice", "dev-sda.swap"} {
 		if !IsUnit(name) {
@@ -45,7 +45,7 @@ func TestIsUnit(t *testing.T) {
 	}
 }
 
-// TestMisnamedUnit: the faults that people report of mounts that systemd refuses.
+// TestMisnamedUnit: reported faults of mounts that systemd refuses.
 func TestMisnamedUnit(t *testing.T) {
 	for _, c := range []struct{ name, content, problem, hint string }{
 		{"backup.service", "[Service]\nExecStart=/bin/true\n", "", ""},

@@ -103,7 +103,7 @@ func TestImportIsRepeatable(t *testing.T) {
 	for _, want := range []string{"groups/broken.json: ", "groups/badmac.json: ", "profiles/profilenoid.json: ", "ignition/bad.ign: ", "profiles/badtemplate.json: there is no file cloud/nowhere.yaml",
 		`groups/noprofile.json: there is no profile "missing"`, "ignition/template.yaml: "} {
 		if !strings.Contains(strings.Join(plan.Problems, "\n"), want) {
-			t.Errorf("of %s nothing is said:\n%s", want, strings.Join(plan.Problems, "\n"))
+			t.Errorf("%s is not reported:\n%s", want, strings.Join(plan.Problems, "\n"))
 		}
 	}
 	ctx, stop := context.WithCancel(t.Context())

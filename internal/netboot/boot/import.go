@@ -212,7 +212,7 @@ func (p *Import) Run(ctx context.Context, replace bool) error {
 	}
 	defer places.close()
 	if places.to, err = within.Make(p.to, 0o755); err != nil {
-		return fail.Wrap(fail.Refused, err, "make the directory of what machines boot")
+		return fail.Wrap(fail.Refused, err, "make the boot directory")
 	}
 	for _, name := range append(p.Changed, p.New...) {
 		if err := ctx.Err(); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/insomniacslk/dhcp/iana"
 )
 
-// client is what a message reveals about its sender.
+// client is the sender of a message, as far as the message describes it.
 type client struct {
 	archs []iana.Arch // its kinds of firmware, in order of preference
 	ipxe  bool        // the sender is iPXE

@@ -161,18 +161,18 @@ func givenAppRole(auth v1alpha1.VaultAuth, named string) (role, secret string, e
 func readCredential(path string, private bool) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return "", fail.Wrap(fail.Unauthorized, err, "read what signs in to Vault").Do("put it there")
+		return "", fail.Wrap(fail.Unauthorized, err, "read the credential for Vault").Do("put it there")
 	}
 	if mode := info.Mode().Perm(); private && mode&0o077 != 0 {
 		return "", fail.New(fail.Unauthorized, "others can read it (mode %04o)", mode).At(path).Do("chmod 600 %s", path)
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return "", fail.Wrap(fail.Unauthorized, err, "read what signs in to Vault")
+		return "", fail.Wrap(fail.Unauthorized, err, "read the credential for Vault")
 	}
 	text := strings.TrimSpace(string(data))
 	if text == "" {
-		return "", fail.New(fail.Unauthorized, "it is empty").At(path).Do("put there what signs in to Vault")
+		return "", fail.New(fail.Unauthorized, "it is empty").At(path).Do("put the credential for Vault there")
 	}
 	return text, nil
 }

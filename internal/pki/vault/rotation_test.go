@@ -16,7 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// turns takes the authorities of a cluster from one generation to the next, as a rotation does, and looks at who believes whom.
+// turns takes the authorities of a cluster from one generation to the next, as a rotation does, and checks which clients trust which servers.
 func turns(t *testing.T, s *vault.Server, k *pki.PKI, from int) {
 	t.Helper()
 	use := func(signs, also int) {
@@ -54,7 +54,7 @@ func turns(t *testing.T, s *vault.Server, k *pki.PKI, from int) {
 	}
 }
 
-// believes reports whether who trusts a certificate believes the first one of a chain.
+// believes reports whether a client that trusts a certificate accepts the first one of a chain.
 func believes(t *testing.T, root, chain []byte) bool {
 	t.Helper()
 	o := x509.VerifyOptions{Roots: x509.NewCertPool(), Intermediates: x509.NewCertPool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}
@@ -65,7 +65,7 @@ func believes(t *testing.T, root, chain []byte) bool {
 	return err == nil
 }
 
-// rotatable is a Vault and a cluster that goes by it, with a token for rotations in the environment.
+// rotatable is a Vault and a cluster that uses it, with a token for rotations in the environment.
 func rotatable(t *testing.T) (*vaulttest.Fake, *vault.Server, *pki.PKI) {
 	t.Helper()
 	f, s := ready(t)
@@ -90,7 +90,7 @@ func TestRotates(t *testing.T) {
 		}
 	}
 	testkit.Must(t, s.Ready(t.Context(), nil))
-	other := pki.Open(&pkitest.MemorySecrets{}, pki.Options{Issuer: s}) // who begins now goes by the one that was rotated to
+	other := pki.Open(&pkitest.MemorySecrets{}, pki.Options{Issuer: s}) // a new client uses the rotated authority
 	if now, first := testkit.Value(k.CABundle(t.Context(), pki.EtcdCA))(t), testkit.Value(other.CABundle(t.Context(), pki.EtcdCA))(t); string(now) != string(first) {
 		t.Error("another authority is the default one")
 	}

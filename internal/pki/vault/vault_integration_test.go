@@ -150,7 +150,7 @@ func TestRealVault(t *testing.T) {
 		testkit.Must(t, s.Ready(t.Context(), nil))
 		signs(t, s)
 
-		restored := &pkitest.MemorySecrets{} // who goes by the first one again, after a backup from before was restored
+		restored := &pkitest.MemorySecrets{} // a process that uses the first one again, after restoring a backup from before
 		testkit.Must(t, restored.Put(t.Context(), "authority/"+pki.EtcdCA, first))
 		k = pki.Open(restored, pki.Options{Issuer: s})
 		leaf := pki.LeafSpec{Authority: pki.EtcdCA, CommonName: "jo", Client: true}

@@ -37,7 +37,7 @@ func leaves() []pki.LeafSpec {
 	}
 }
 
-// signs has every kind of certificate signed and looks at the store for keys of authorities.
+// signs lets every kind of certificate be signed and checks that the store has no keys of authorities.
 func signs(t *testing.T, s *vault.Server) {
 	t.Helper()
 	secrets := &pkitest.MemorySecrets{}
@@ -201,7 +201,7 @@ func TestSignsIn(t *testing.T) {
 	}
 }
 
-// TestRedirected has a server send elsewhere: the token does not go there.
+// TestRedirected: a server redirects a request, and the token does not follow.
 func TestRedirected(t *testing.T) {
 	f, _ := ready(t)
 	var asked atomic.Int32
@@ -244,7 +244,7 @@ func TestNamedCredential(t *testing.T) {
 	testkit.Must(t, err)
 
 	trap := filepath.Join(t.TempDir(), "trap")
-	testkit.Must(t, syscall.Mkfifo(trap, 0o600)) // who opens it, hangs
+	testkit.Must(t, syscall.Mkfifo(trap, 0o600)) // the reader hangs
 	for _, auth := range []v1alpha1.VaultAuth{
 		{Method: v1alpha1.VaultToken}, {Method: v1alpha1.VaultAppRole}, {Method: v1alpha1.VaultToken, CredentialsFile: trap}, {Method: v1alpha1.VaultToken, Credential: "v"},
 	} {

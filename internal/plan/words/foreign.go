@@ -14,7 +14,7 @@ func obeyed(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029' || r == '\ufeff' || r >= 0x2060 && r <= 0x2064
 }
 
-// Text makes foreign text of several lines fit for a terminal: it drops escape sequences, control characters and characters that reorder text.
+// Text makes untrusted text of several lines safe for a terminal: it drops escape sequences, control characters and characters that reorder text.
 // Lines and tabs stay.
 func Text(s string) string {
 	if plain(s) {
@@ -28,7 +28,7 @@ func Text(s string) string {
 	}, ansi.Strip(s))
 }
 
-// Line makes foreign text (a status, an error) fit to be shown on one line: no escape sequences, no control characters.
+// Line makes untrusted text (a status, an error) fit on one line, without escape sequences and control characters.
 func Line(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
@@ -42,7 +42,7 @@ func Line(s string) string {
 	return strings.Join(strings.Fields(s), " ")
 }
 
-// Lines is Line for each line of s; empty lines go.
+// Lines applies Line to each line of s and drops empty lines.
 func Lines(s string) []string {
 	var out []string
 	for l := range strings.Lines(s) {
@@ -53,7 +53,7 @@ func Lines(s string) []string {
 	return out
 }
 
-// Cell makes foreign text fit for one cell of a table or one field of a record, and shows what it would have done: ESC becomes ␛, a new line ␤, a
+// Cell makes untrusted text fit into one cell of a table or one field of a record, and shows control characters: ESC becomes ␛, a newline ␤, and a
 // character that reorders text its number.
 func Cell(s string) string {
 	if plain(s) {
@@ -77,9 +77,9 @@ func Cell(s string) string {
 	return b.String()
 }
 
-// Clip is Cell, cut after so many bytes.
+// Clip is Cell, truncated to a number of bytes.
 func Clip(s string, most int) string {
-	if len(s) > 4*most { // no more of it is looked at
+	if len(s) > 4*most { // it reads no further
 		s = s[:4*most]
 	}
 	if s = Cell(s); len(s) <= most {
@@ -92,7 +92,7 @@ func Clip(s string, most int) string {
 	return s + "…"
 }
 
-// plain reports whether text has printable ASCII alone, as nearly all text has.
+// plain reports whether text has only printable ASCII, like nearly all text.
 func plain(s string) bool {
 	for i := range len(s) {
 		if s[i] < 0x20 || s[i] >= 0x7f {

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// orders are characters and sequences that must reach no terminal from foreign text.
+// orders are characters and sequences of untrusted text that must not reach a terminal.
 var orders = []string{
 	"\x1b]0;title\x07", "\x1b[2J", "\x1b[31m", "\x1b(B", "\x1bP+q\x1b\\", "\a", "\b", "\r", "\x00", "\x7f", "\u009b2J", "\u009d0;x\u009c",
 	"\u202e", "\u202a", "\u2066", "\u2069", "\u200f", "\u061c", "\u2028", "\u2029", "\ufeff", "\u2060", "\v", "\f", "\x0e",

@@ -1,4 +1,4 @@
-// Package words puts what a plan and its run have to say into words: foreign text on one line, durations, numbers of things, lists.
+// Package words formats the output about a plan and its run: untrusted text on one line, durations, numbers of things, lists.
 //
 // It knows nothing of plans.
 package words
@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Duration renders a duration with the precision that people want: 0.3s, 12.3s, 4m05s, 1h02m.
+// Duration formats a duration with the precision that people want: 0.3s, 12.3s, 4m05s, 1h02m.
 func Duration(d time.Duration) string {
 	switch {
 	case d < 0:
@@ -25,7 +25,7 @@ func Duration(d time.Duration) string {
 	}
 }
 
-// Count names a number of things: "1 step", "3 steps".
+// Count formats a number of things: "1 step", "3 steps".
 func Count(n int, one, many string) string {
 	if n == 1 {
 		return fmt.Sprintf("%d %s", n, one)
@@ -33,7 +33,7 @@ func Count(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// First joins the first n of list, and says how many more there are.
+// First joins the first n of list, and adds how many more there are.
 func First(list []string, n int) string {
 	if len(list) <= n {
 		return strings.Join(list, ", ")

@@ -48,8 +48,8 @@ func TestConformanceOnHosts(t *testing.T) {
 		want.Machines = append(want.Machines, provider.MachineSpec{Name: m.Name, Role: provider.Role(m.Role), Pool: m.Pool, Index: m.Index})
 	}
 	known := &memory{}
-	p := func(t testing.TB) provider.Provider { // with connections of its own, as each run of the command has
-		d := remote.NewDialer([]remote.Key{f.key}, remote.Options{ConnectTimeout: 20 * time.Second}) // sshd of a busy host greets late
+	p := func(t testing.TB) provider.Provider { // with separate connections, like each run of the command
+		d := remote.NewDialer([]remote.Key{f.key}, remote.Options{ConnectTimeout: 20 * time.Second}) // sshd on a busy host is slow to greet
 		t.Cleanup(func() { testkit.Must(t, d.Close()) })
 		return New(doc, d, known)
 	}
@@ -81,10 +81,10 @@ type someHosts struct {
 // user may log in to the hosts, and become root.
 const user = "keeper"
 
-// newHosts boots machines of these names in this network namespace, and lets the user in.
+// newHosts boots machines of these names in this network namespace, and permits the user to log in.
 func newHosts(t *testing.T, names ...string) *someHosts {
 	t.Helper()
-	base := "/var/tmp" // overlays can't lie on every file system
+	base := "/var/tmp" // not every file system supports overlays
 	if dir := os.Getenv("NAUPEGOS_TEST_DIR"); dir != "" {
 		base = dir
 	}
@@ -151,7 +151,7 @@ func (f *someHosts) run(m provider.Machine, command string) (string, error) {
 	return out, err
 }
 
-// login proves that the machine is reached as a provider tells.
+// login verifies that the provider's address of a machine works.
 func (f *someHosts) login(t testing.TB, m provider.Machine) {
 	t.Helper()
 	if out := testkit.Value(f.run(m, "hostname; whoami; sudo -n whoami"))(t); out != m.Name+"\n"+user+"\nroot" {
@@ -159,7 +159,7 @@ func (f *someHosts) login(t testing.TB, m provider.Machine) {
 	}
 }
 
-// usable waits until the user is let in: early in a boot only root is.
+// usable waits until the user may log in: early in a boot only root may.
 func (f *someHosts) usable(t testing.TB, name string) {
 	t.Helper()
 	m := testkit.Value(f.p.Machine(t.Context(), name))(t)
@@ -167,7 +167,7 @@ func (f *someHosts) usable(t testing.TB, name string) {
 	testkit.Until(t, time.Minute, 100*time.Millisecond, func() error { _, err := f.run(m, "true"); return err })
 }
 
-// states lists the machines with their states and the boots that they are in: who touches one is seen.
+// states lists the machines with their states and boot IDs, which show whether a test has touched a machine.
 func (f *someHosts) states(t testing.TB) []string {
 	t.Helper()
 	var out []string

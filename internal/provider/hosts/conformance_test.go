@@ -7,7 +7,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/providertest"
 )
 
-// TestConformance holds the provider to its interface on hosts in memory; TestConformanceOnMachines (tag integration) on real ones.
+// TestConformance checks the provider's interface with hosts in memory; TestConformanceOnMachines (tag integration) with real ones.
 func TestConformance(t *testing.T) {
 	net, known := newLAN(), &memory{}
 	doc := document(t, "        - {address: 192.0.2.11, role: gateway}\n  endpoint: {kind: gateways, vip: 192.0.2.10, gateways: {replicas: 1}}\n")

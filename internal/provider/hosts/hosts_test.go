@@ -22,7 +22,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit/sshtest"
 )
 
-// memory remembers hosts as the store does.
+// memory remembers hosts like the store.
 type memory struct {
 	known []provider.Machine
 	err   error
@@ -35,7 +35,7 @@ func (m *memory) Forget(_ context.Context, name string) error {
 	return m.err
 }
 
-// lan is where hosts answer, unless they are off.
+// lan is a network of hosts, which answer unless they are off.
 type lan struct {
 	mu     sync.Mutex
 	off    map[string]string // by address: why it does not answer
@@ -65,7 +65,7 @@ func (n *lan) Run(ctx context.Context, h remote.Host, _ io.Reader, argv ...strin
 	return nil, nil
 }
 
-// hasty is a provider that gives a host its second chance at once.
+// hasty is a provider that retries a host at once.
 func hasty(doc *v1alpha1.Cluster, run Runner, m Memory) *Provider {
 	p := New(doc, run, m)
 	p.reach.Patience = time.Millisecond
@@ -74,10 +74,10 @@ func hasty(doc *v1alpha1.Cluster, run Runner, m Memory) *Provider {
 
 func newLAN() *lan { return &lan{off: map[string]string{}, closed: map[string]bool{}} }
 
-// named is an endpoint that needs nothing of the provider.
+// named is an endpoint that needs nothing from the provider.
 const named = "  endpoint: {kind: address, address: k8s.example.org}\n"
 
-// document names a control-plane machine and a worker at addresses of the documentation's.
+// document names a control-plane machine and a worker at documentation addresses.
 func document(t testing.TB, spec string) *v1alpha1.Cluster {
 	t.Helper()
 	text := `apiVersion: naupegos.dev/v1alpha1
@@ -168,7 +168,7 @@ func TestNothingIsMadeOrRemoved(t *testing.T) {
 	}
 	m.err = errors.New("the disk is full")
 	if err := s.Run(t.Context(), nil); !errors.Is(err, m.err) {
-		t.Errorf("what can't be forgotten: %v", err)
+		t.Errorf("can't forget: %v", err)
 	}
 }
 
@@ -215,7 +215,7 @@ func TestWhoAnswers(t *testing.T) {
 	}
 }
 
-// TestDeadHostIsLetGo: the plan says that nothing is cleaned on it.
+// TestDeadHostIsLetGo: the plan says that nothing is cleaned on the host.
 func TestDeadHostIsLetGo(t *testing.T) {
 	p := New(document(t, named), newLAN(), &memory{})
 	if s := p.DestroyMachine(provider.Machine{Name: "demo-old", State: provider.Unreachable}); !strings.Contains(strings.Join(s.Details, " "), "does not answer") {
@@ -226,7 +226,7 @@ func TestDeadHostIsLetGo(t *testing.T) {
 	}
 }
 
-// TestPower shuts a host down over SSH, whose systemctl is the test's: the server goes with it.
+// TestPower shuts a host down over SSH with the test's own systemctl, which also stops the server.
 func TestPower(t *testing.T) {
 	key := sshtest.NewKey(t)
 	server := sshtest.NewServer(t, key.PublicKey())
@@ -236,7 +236,7 @@ func TestPower(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if ran = append(ran, c); strings.HasSuffix(c, "poweroff") {
-			_ = server.Close() // and then, as init ends sshd:
+			_ = server.Close() // and then, because init ends sshd:
 			go server.Cut()
 		}
 		return "echo naupegos:began"
@@ -263,7 +263,7 @@ func TestPower(t *testing.T) {
 	told := slices.Clone(ran)
 	mu.Unlock()
 	if len(told) != 2 || !strings.HasSuffix(told[0], " true") || !strings.HasSuffix(told[1], " systemctl poweroff") || !strings.Contains(told[0], "sudo -n -- ") {
-		t.Errorf("the host was told %q", told)
+		t.Errorf("the host got %q", told)
 	}
 	if m := testkit.Value(p.Machine(t.Context(), name))(t); m.State != provider.Unreachable {
 		t.Errorf("it was shut down, and is %s", m.State)

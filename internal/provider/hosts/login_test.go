@@ -45,7 +45,7 @@ func TestUserOfTheDocument(t *testing.T) {
 	}
 }
 
-// TestLogins: what the document says of a machine counts most, then the client configuration, then what the document says of all.
+// TestLogins: the document's settings of a machine have precedence, then the client configuration, then the document's settings for all machines.
 func TestLogins(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("HOME", dir)
@@ -91,7 +91,7 @@ func TestLogins(t *testing.T) {
 	}
 }
 
-// TestHostKeyAlias: a host with an alias is known under it alone, on any port, as to ssh.
+// TestHostKeyAlias: a host with an alias is known only by the alias, on any port, as for ssh.
 func TestHostKeyAlias(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("HOME", dir)
@@ -114,7 +114,7 @@ func TestHostKeyAlias(t *testing.T) {
 	}
 }
 
-// TestAuthorityOfHostKeys: a host whose keys an authority signs is not trusted on first use; a key of its own is enough.
+// TestAuthorityOfHostKeys: a host whose keys an authority signs is not trusted on first use; a key of its own suffices.
 func TestAuthorityOfHostKeys(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("HOME", dir)
@@ -163,7 +163,7 @@ func TestKeyWithoutPort(t *testing.T) {
 	}
 }
 
-// TestSudoOfMachines: each machine with a prompt of its own gets its own password.
+// TestSudoOfMachines: each machine with its own prompt gets its own password.
 func TestSudoOfMachines(t *testing.T) {
 	own := &v1alpha1.PasswordSource{Prompt: true}
 	for _, c := range []struct {

@@ -47,7 +47,7 @@ func newRig(t *testing.T, change func(*Options)) *rig {
 	if err := os.WriteFile(agent, []byte("#!/bin/true\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	var unique [4]byte // two runs on one host must not take each other's machines for their own
+	var unique [4]byte // two runs on one host must not mistake each other's machines for their own
 	if _, err := rand.Read(unique[:]); err != nil {
 		t.Fatal(err)
 	}

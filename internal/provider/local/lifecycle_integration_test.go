@@ -32,7 +32,7 @@ func traces(t *testing.T, r *rig) map[string][]string {
 	out := map[string][]string{}
 	command := func(key, name string, args ...string) {
 		text, err := exec.Command(name, args...).CombinedOutput()
-		if err != nil && name != "find" { // others' files and groups vanish while it looks
+		if err != nil && name != "find" { // other programs' files and groups disappear during the search
 			t.Fatalf("%s: %v: %s", name, err, text)
 		}
 		for line := range strings.Lines(string(text)) {
@@ -54,7 +54,7 @@ func traces(t *testing.T, r *rig) map[string][]string {
 	return out
 }
 
-// TestMachinesLife takes two machines through everything that can happen to them, and compares the host before and after.
+// TestMachinesLife takes two machines through all events of a machine's life, and compares the host before and after.
 func TestMachinesLife(t *testing.T) {
 	if !alone(t) {
 		return
@@ -93,7 +93,7 @@ func TestMachinesLife(t *testing.T) {
 		r.power("w-1", "off")
 		t.Logf("clean shutdown took %v", time.Since(began).Round(time.Millisecond))
 		r.expect("w-1", provider.Stopped)
-		r.power("w-1", "off") // once more changes nothing
+		r.power("w-1", "off") // another run changes nothing
 		r.power("w-1", "on")
 		r.expect("w-1", provider.Running)
 		r.power("w-1", "kill")
@@ -121,7 +121,7 @@ func TestMachinesLife(t *testing.T) {
 	t.Run("host rebooted", func(t *testing.T) {
 		r.loseKernelState()
 		r.expect("w-1", provider.Stopped)
-		r.power("w-1", "on") // brings the network, too
+		r.power("w-1", "on") // restores the network, too
 		r.expect("w-1", provider.Running)
 		r.apply(w)
 	})
@@ -181,11 +181,11 @@ func (r *rig) loseKernelState() {
 	}
 }
 
-// TestHalfMadeMachines leaves machines as a killed create would at each point, and has the next apply finish them.
+// TestHalfMadeMachines leaves machines as a killed create would at each point, and lets the next apply finish them.
 func TestHalfMadeMachines(t *testing.T) {
 	r := newRig(t, nil)
 	w := wanted(2)
-	r.apply(provider.Wanted{}) // the network alone
+	r.apply(provider.Wanted{}) // only the network
 	if _, err := r.p.Steps(r.t.Context(), w, r.observe()); err != nil {
 		t.Fatal(err)
 	}

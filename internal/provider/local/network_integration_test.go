@@ -30,8 +30,8 @@ func command(t *testing.T, line string) {
 	}
 }
 
-// TestMachinesReachTheOutside has a machine talk to a host that has no way back to the machine's subnet, so that only
-// masquerading can bring the answer; and, where iptables is there, with Docker's FORWARD policy in the way.
+// TestMachinesReachTheOutside: a machine talks to a host without a route to the machine's subnet, so that only masquerading can bring the answer;
+// and, if iptables is installed, with Docker's FORWARD policy.
 func TestMachinesReachTheOutside(t *testing.T) {
 	if !alone(t) {
 		return
@@ -112,7 +112,7 @@ func TestTwoClusters(t *testing.T) {
 	}
 }
 
-// TestBridgeKeepsItsAddress: machines come and go, and the hardware address of the host on their network stays.
+// TestBridgeKeepsItsAddress: the hardware address of the bridge stays when machines are added and removed.
 func TestBridgeKeepsItsAddress(t *testing.T) {
 	const bridge = "naupegostestbr"
 	if err := hostnet.EnsureBridge(bridge, "a test", netip.MustParsePrefix("10.77.243.0/24")); err != nil {
@@ -128,7 +128,7 @@ func TestBridgeKeepsItsAddress(t *testing.T) {
 		return l.Attrs().HardwareAddr.String()
 	}
 	before := address()
-	command(t, "ip link add naupegostestln address 02:00:00:00:00:01 type veth peer name naupegostestpr") // lower than any by chance
+	command(t, "ip link add naupegostestln address 02:00:00:00:00:01 type veth peer name naupegostestpr") // lower than any random one
 	if err := hostnet.AttachLink("naupegostestln", bridge); err != nil {
 		t.Fatal(err)
 	}

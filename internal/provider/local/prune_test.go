@@ -42,7 +42,7 @@ func TestPruneImages(t *testing.T) {
 		t.Fatal(err)
 	}
 	if removed, err := p.PruneImages(t.Context(), layers.Rest); err != nil || len(removed) > 0 {
-		t.Errorf("removed %v (%v) although it is not known what a damaged machine stands on", removed, err)
+		t.Errorf("removed %v (%v) although the layers of a damaged machine are unknown", removed, err)
 	}
 	if err := os.RemoveAll(damaged); err != nil {
 		t.Fatal(err)
@@ -74,7 +74,7 @@ func TestPruneImages(t *testing.T) {
 	}
 }
 
-// TestPruneKeepsWhatOtherRootsUse has machines of another state root stand on layers of the same directory.
+// TestPruneKeepsWhatOtherRootsUse: machines of another state root use layers of the same directory.
 func TestPruneKeepsWhatOtherRootsUse(t *testing.T) {
 	p := newProvider(t, nil)
 	other := newProvider(t, func(o *Options) { o.ClusterID, o.ImageRoot = "unit-2b3c4d5e", p.opts.ImageRoot })

@@ -181,8 +181,8 @@ func restless(t *testing.T, arguments string) {
 	}
 }
 
-// TestSameIDInTwoRoots has a cluster with the ID of another root's cluster, as a copy of a state directory has: it gets nothing, and its
-// removal takes nothing.
+// TestSameIDInTwoRoots: a cluster with the ID of another root's cluster, as in a copy of a state directory, gets nothing, and its removal removes
+// nothing.
 func TestSameIDInTwoRoots(t *testing.T) {
 	if !testkit.OwnNetwork(t) {
 		return
@@ -206,7 +206,7 @@ func TestSameIDInTwoRoots(t *testing.T) {
 			t.Errorf("the first one has the step %q: %v", s.Title, s.Details)
 		}
 	}
-	testkit.Must(t, os.RemoveAll(a.p.n.dir())) // by hand: now the other one may have it
+	testkit.Must(t, os.RemoveAll(a.p.n.dir())) // manually: now the other one may have it
 	testkit.Must(t, copied.makeNetwork(t.Context(), subnet))
 	testkit.Must(t, copied.sweep(t.Context()))
 }

@@ -113,7 +113,7 @@ func rulesOf(ctx context.Context, t *testing.T, p *Provider) []applicationcreden
 	return all
 }
 
-// isBounded has a credential with access rules make what calls the cluster makes, and others, of which all services know nothing.
+// isBounded sends a cluster's calls with an access-rule credential, and other calls, which all services must refuse.
 func isBounded(ctx context.Context, t *testing.T, p *Provider, cred provider.CloudCredential) {
 	t.Helper()
 	own, err := p.cloud(ctx)
@@ -215,7 +215,7 @@ func goesBack(ctx context.Context, t *testing.T, n *tenant) {
 	}
 }
 
-// worksAlone uses a credential by the clouds.yaml that is handed over: it lists what it may, and makes no other credential.
+// worksAlone uses a credential through the clouds.yaml of a hand-over: it can list resources, but create no other credential.
 func worksAlone(ctx context.Context, t *testing.T, n *tenant, cred provider.CloudCredential) {
 	t.Helper()
 	data, err := cred.CloudsYAML("naupegos-t4", "")

@@ -88,8 +88,8 @@ func TestRestrictedCredentialMakesNoOthers(t *testing.T) {
 	}
 }
 
-// TestBoundedCredential: a cluster's own credential has access rules, that for people has none and ends; each goes when it should, and with
-// the last of them the rules, which two clusters of a user share.
+// TestBoundedCredential: a cluster's own credential has access rules; the one for people has none and expires. Each is deleted when it should be, and
+// the last one's deletion deletes the rules, which two clusters of a user share.
 func TestBoundedCredential(t *testing.T) {
 	useFake(t)
 	f := &fakeKeystone{fakeCloud: newFakeCloud()}
@@ -119,7 +119,7 @@ func TestBoundedCredential(t *testing.T) {
 	}
 	made["expires_at"] = "2020-01-01T00:00:00.000000"
 	if _, err = p.PeopleCredential(ctx, until); err != nil || f.get("credentials", people.ID) != nil {
-		t.Errorf("what has expired is there still: %v", err)
+		t.Errorf("an expired credential still exists: %v", err)
 	}
 	if n, err := p.PruneCloudCredentials(ctx); n != 2 || err != nil || f.names() != "mine t3-two-00000002.cloud" {
 		t.Errorf("%d were deleted with the cluster, there are %s: %v", n, f.names(), err)
@@ -132,8 +132,8 @@ func TestBoundedCredential(t *testing.T) {
 	}
 }
 
-// TestUnboundedCredential: where a service or Keystone can't do with access rules the credential has none, and says why; what was tried is
-// gone. A service that does not answer tells nothing.
+// TestUnboundedCredential: if a service or Keystone does not support access rules, the credential has none, and a warning says why; nothing remains
+// of the attempt. A service that does not answer proves nothing.
 func TestUnboundedCredential(t *testing.T) {
 	useFake(t)
 	for _, x := range []struct{ untyped, rules, want string }{

@@ -17,7 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestUnknownAuthority: that a cloud's certificate is of nobody known is told at once, with what to do; with its authority one gets through.
+// TestUnknownAuthority: an unknown authority of a cloud's certificate is reported at once, with a remedy; with the authority, requests succeed.
 func TestUnknownAuthority(t *testing.T) {
 	var tried, asked atomic.Int64
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -13,7 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestNoValidHost: Nova's own words, what to do, a bounded number of attempts; the next apply puts it right.
+// TestNoValidHost: the error has Nova's own words and a remedy, after a bounded number of attempts; the next apply succeeds.
 func TestNoValidHost(t *testing.T) {
 	useFake(t)
 	doc := fakeDocument(t)
@@ -83,7 +83,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestUserDataTooLong makes sure that what can't be had is refused before anything is made.
+// TestUserDataTooLong: user-data that the cloud can't take is refused before anything is created.
 func TestUserDataTooLong(t *testing.T) {
 	useFake(t)
 	f := newFakeCloud()
@@ -103,7 +103,7 @@ func TestUserDataTooLong(t *testing.T) {
 	}
 }
 
-// noise is what no compression shortens.
+// noise is incompressible.
 func noise(n int) []byte {
 	out, x := make([]byte, n), uint32(1)
 	for i := range out {
@@ -113,7 +113,7 @@ func noise(n int) []byte {
 	return out
 }
 
-// TestExpiredToken: a token that ends in mid-run is renewed without anybody noticing.
+// TestExpiredToken: a token that expires during a run is renewed without an error.
 func TestExpiredToken(t *testing.T) {
 	useFake(t)
 	f := newFakeCloud()
@@ -175,7 +175,7 @@ func TestSwitchedOff(t *testing.T) {
 	}
 }
 
-// TestRemovedByHand: what somebody removes is recreated, and a rule that somebody adds is removed.
+// TestRemovedByHand: apply recreates removed resources, and removes added rules.
 func TestRemovedByHand(t *testing.T) {
 	useFake(t)
 	f, doc := newFakeCloud(), fakeDocument(t)
@@ -212,7 +212,7 @@ func TestStuckVolume(t *testing.T) {
 	}
 }
 
-// TestMadeTwice: what the cloud made twice, because it answered too late, is there once after the next apply.
+// TestMadeTwice: a resource that the cloud created twice, because it answered too late, exists once after the next apply.
 func TestMadeTwice(t *testing.T) {
 	useFake(t)
 	f, doc := newFakeCloud(), fakeDocument(t)
@@ -272,7 +272,7 @@ func TestFloatingIPComesAndGoes(t *testing.T) {
 	}
 }
 
-// TestDrift reports what only a new machine mends.
+// TestDrift: apply reports differences that only a new machine can correct.
 func TestDrift(t *testing.T) {
 	useFake(t)
 	f, doc := newFakeCloud(), fakeDocument(t)

@@ -133,7 +133,7 @@ func TestBrokenBalancer(t *testing.T) {
 	}
 }
 
-// TestImmutableBalancer has a load balancer never become ready for a change: the wait ends, and says what it was for.
+// TestImmutableBalancer: a load balancer never becomes ready for a change; the wait ends with an error that names the change.
 func TestImmutableBalancer(t *testing.T) {
 	useFake(t)
 	doc := balancedDocument(t)

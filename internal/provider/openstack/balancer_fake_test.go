@@ -74,7 +74,7 @@ func (f *fakeCloud) listOctavia(kind string, q url.Values) []thing {
 	return f.query(kind, q)
 }
 
-// look brings a load balancer nearer to what it will be.
+// look advances a load balancer towards its final state.
 func (f *fakeCloud) look(id string) {
 	lb := f.get("loadbalancers", id)
 	if lb == nil || lb.str("provisioning_status") == balancer.Active || lb.str("provisioning_status") == balancer.Broken {

@@ -29,13 +29,13 @@ func TestBalancerFlavor(t *testing.T) {
 	nothingLeftToDo(t, f, withBalancer(t, ""))
 }
 
-// withBalancer is a small document with a load balancer of which more is said.
+// withBalancer is a small document with further settings of a load balancer.
 func withBalancer(t *testing.T, more string) *v1alpha1.Cluster {
 	t.Helper()
 	return testDocument(t, "t3-life", strings.NewReplacer("v1.small", "m1.small", "{kind: direct}", "{kind: octavia, octavia: {"+more+"}}").Replace(smallSpec))
 }
 
-// TestBalancerOfOVN gets what OVN can do; clients come to the machines with their own addresses.
+// TestBalancerOfOVN: a load balancer of OVN gets only what OVN supports; clients reach the machines with their own addresses.
 func TestBalancerOfOVN(t *testing.T) {
 	useFake(t)
 	f := newFakeCloud()

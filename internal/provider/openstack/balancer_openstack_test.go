@@ -111,7 +111,7 @@ func TestBalancerLife(t *testing.T) {
 	isEmpty(ctx, t, doc, id)
 }
 
-// balance carries out what Balance wants, and checks that it wants nothing then.
+// balance carries out the result of Balance, and checks that a second Balance is empty.
 func balance(ctx context.Context, t *testing.T, p *Provider) {
 	t.Helper()
 	want := wanted(p.opts.Cluster)
@@ -129,7 +129,7 @@ func balance(ctx context.Context, t *testing.T, p *Provider) {
 	}
 }
 
-// mend carries out what the load balancer still needs, and checks that it wants nothing then.
+// mend carries out the pending changes of the load balancer, and checks that none remain.
 func mend(ctx context.Context, t *testing.T, p *Provider) {
 	t.Helper()
 	want := wanted(p.opts.Cluster)

@@ -26,7 +26,7 @@ spec:
   workers: [{name: general, replicas: 2}]
 `
 
-// frontProvider makes the provider of a document, and what the document wants. Nothing is known to exist.
+// frontProvider returns the provider of a document, and the wanted cluster. Nothing is known to exist.
 func frontProvider(t *testing.T, document string) (*Provider, provider.Wanted) {
 	t.Helper()
 	return providerOf(t, document, Options{ClusterID: "t4-0000abcd", PublicKey: "ssh-ed25519 AAAA t4"})
@@ -62,6 +62,6 @@ func TestVIPOfOctavia(t *testing.T) {
 		t.Errorf("VIP %q, %v", vip, err)
 	}
 	if _, err := p.PublicVIP(t.Context()); err == nil {
-		t.Error("there is a floating IP that nobody has made")
+		t.Error("an unexpected floating IP exists")
 	}
 }

@@ -20,7 +20,7 @@ import (
 // atOnce is how many tests speak to the test bed at a time: most of their time is waiting.
 const atOnce = "4"
 
-// onBed is what all tests that speak to the test bed share: the environment is the process's, and so is the clouds.yaml that it names.
+// onBed holds the state that all tests on the test bed share: the environment is the process's, and so is its clouds.yaml.
 var onBed struct {
 	once sync.Once
 	err  error

@@ -93,7 +93,7 @@ func TestRootVolumesAreWhereTheirMachinesAre(t *testing.T) {
 	}
 }
 
-// TestCloudWithoutLoadBalancers is served all the same, with gateways; it is told what is missing.
+// TestCloudWithoutLoadBalancers: a cloud without load balancing serves a cluster with gateways; a warning names the missing service.
 func TestCloudWithoutLoadBalancers(t *testing.T) {
 	useFake(t)
 	f, doc := newFakeCloud(), fakeDocument(t)
@@ -122,8 +122,8 @@ func TestCloudWithoutLoadBalancers(t *testing.T) {
 	}
 }
 
-// TestBalancerOutOfSight: where the catalogue shows no load balancing, a cluster that wants it and has nothing yet can be destroyed; of one
-// that exists nothing is done that could forget its load balancer. What Preflight says TestBehindTLS hears from a real cloud.
+// TestBalancerOutOfSight: if the catalogue has no load balancing, a cluster that wants it and has nothing yet can be destroyed; an existing cluster
+// is not changed, so that its load balancer is not forgotten. TestBehindTLS checks Preflight's error in a real cloud.
 func TestBalancerOutOfSight(t *testing.T) {
 	useFake(t)
 	f, doc := newFakeCloud(), testDocument(t, "t3-life", strings.NewReplacer("v1.small", "m1.small", "{kind: direct}", "{kind: octavia}").Replace(smallSpec))

@@ -19,8 +19,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestConformanceOnTheRealServices takes a cluster with a gateway through its life in a real cloud, as TestConformance does in a fake one, beside
-// a network of somebody else that has the cluster's name.
+// TestConformanceOnTheRealServices takes a cluster with a gateway through its life in a real cloud, like TestConformance in a fake one, beside a
+// foreign network with the cluster's name.
 func TestConformanceOnTheRealServices(t *testing.T) {
 	useCloud(t)
 	const name, id = "t3-conform", "t3-conform-0badc0de"

@@ -12,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestSubnetOfAKilledRun: what a run had asked for when it was killed comes about after the next one has looked.
+// TestSubnetOfAKilledRun: a killed run's request takes effect after the next run has looked.
 func TestSubnetOfAKilledRun(t *testing.T) {
 	useFake(t)
 	f := newFakeCloud()
@@ -33,8 +33,7 @@ func TestSubnetOfAKilledRun(t *testing.T) {
 	}
 }
 
-// TestTwinOfAKilledRun: of what there can be one only, the cloud refuses a second; the one that a killed run had asked for came about when
-// the next had looked already.
+// TestTwinOfAKilledRun: the cloud refuses a second resource of a unique kind; a killed run's request took effect after the next run had looked.
 func TestTwinOfAKilledRun(t *testing.T) {
 	useFake(t)
 	for call, c := range map[string]struct {
@@ -69,7 +68,7 @@ func TestTwinOfAKilledRun(t *testing.T) {
 	}
 }
 
-// TestServerGroupTwice: Nova lets two server groups have one name. Of those that a killed run's request left, the one with servers stays.
+// TestServerGroupTwice: Nova permits two server groups with one name. Of those from a killed run, the one with servers stays.
 func TestServerGroupTwice(t *testing.T) {
 	useFake(t)
 	f, doc := newFakeCloud(), fakeDocument(t)
@@ -80,7 +79,7 @@ func TestServerGroupTwice(t *testing.T) {
 	twin := maps.Clone(used)
 	twin["id"], twin["members"] = "twin", []any{}
 	f.kinds["os-server-groups"] = append([]thing{twin}, f.kinds["os-server-groups"]...)
-	lost := f.kinds["servers"][0] // where no machine is missing, nobody lists server groups
+	lost := f.kinds["servers"][0] // without missing machines, no run lists server groups
 	f.dropServer(lost)
 	p := fakeProvider(t, f, doc)
 	inv := testkit.Value(p.Observe(t.Context()))(t)
@@ -113,8 +112,8 @@ func TestServerGroupTwice(t *testing.T) {
 	}
 }
 
-// TestServerShownLate: a run was killed while it asked for a server. Nova has reserved the server's volume, or does so after this run has
-// looked, and shows the server only later: it is taken over, or destroyed with the rest.
+// TestServerShownLate: a run was killed while it asked for a server. Nova has reserved the server's volume, or does so after this run has looked, and
+// shows the server only later: the next run adopts it, or destroys it with the rest.
 func TestServerShownLate(t *testing.T) {
 	useFake(t)
 	for _, c := range []struct {

@@ -145,7 +145,7 @@ func (p *Provider) sweep(ctx context.Context, progress plan.Progress) error {
 	limit := time.Now().Add(p.opts.Timeouts.Delete)
 	var last error
 	for {
-		progress.Status("listing what is left")
+		progress.Status("listing the remains")
 		if err := p.reload(ctx); err != nil {
 			return err
 		}

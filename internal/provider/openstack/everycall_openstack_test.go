@@ -22,7 +22,7 @@ import (
 
 var every = flag.Int("every", 12, "TestEveryCallOnTheRealServices disturbs one call of so many, beginning with a random one; 1: all of them, as with -full")
 
-// disturbance is what happens to a call. After one that dies, no call of that run reaches the cloud.
+// disturbance is a fault of a call. After one that kills the run, no other call of that run reaches the cloud.
 type disturbance struct {
 	name string
 	what faults.Fault
@@ -37,7 +37,7 @@ var disturbances = []disturbance{
 	{"cut before", faults.Fault{Cut: faults.Before}, false},
 }
 
-// disturbed lets the n-th call of a run go wrong. It returns that call; empty where there were not so many.
+// disturbed makes the n-th call of a run fail. It returns that call, or "" if the run had fewer.
 func disturbed(ctx context.Context, t *testing.T, proxy *faults.Proxy, n int, d disturbance, run func(context.Context) error) (call string, err error) {
 	t.Helper()
 	proxy.Reset()
@@ -63,10 +63,10 @@ func disturbed(ctx context.Context, t *testing.T, proxy *faults.Proxy, n int, d 
 	return call, err
 }
 
-// TestEveryCallOnTheRealServices has one call of an apply go wrong, looks that one more run reaches the goal, has the call of the same
-// number of a destroy go wrong, looks that one more leaves nothing; and that for all calls in turn. What the cloud has is told by its
-// own listing. What others have under similar names stays. TestEveryCallOfApply and TestEveryCallOfDestroy do that on a fake cloud with
-// all ways to go wrong; here each call has one of them, by chance.
+// TestEveryCallOnTheRealServices makes one call of an apply fail, checks that one more run reaches the goal, makes the same call of a destroy fail,
+// and checks that one more run leaves nothing; so for all calls in turn. The cloud's own listing shows its resources. Foreign resources with similar
+// names stay. TestEveryCallOfApply and TestEveryCallOfDestroy do that on a fake cloud with all ways to go wrong; here each call has one of them, by
+// chance.
 func TestEveryCallOnTheRealServices(t *testing.T) {
 	b := useCloud(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Hour)
@@ -77,10 +77,10 @@ func TestEveryCallOnTheRealServices(t *testing.T) {
 	foreign := lookAlikes(ctx, t, id)
 	clean(t, doc, id)
 	p, _ := testProvider(t, doc, id)
-	if err := destroy(ctx, p); err != nil { // what a test that was killed has left
+	if err := destroy(ctx, p); err != nil { // left by a killed test
 		t.Fatal(err)
 	}
-	others := everythingOf(ctx, t, id) // whose names look as if they were the cluster's
+	others := everythingOf(ctx, t, id) // with names that look like the cluster's
 	proxy, through := throughProxy(t, b, name, spec)
 	fresh := func() *Provider { // as a new run of the command has one
 		p, _ := testProvider(t, through, id, patient, func(o *Options) {
@@ -140,7 +140,7 @@ func brief(err error) string {
 	return text[:min(len(text), 160)]
 }
 
-// listedBalancing adds what Octavia has: load balancers, and what is in them, by name.
+// listedBalancing adds Octavia's resources: load balancers and their parts, by name.
 func listedBalancing(ctx context.Context, t *testing.T, p *Provider, count func(kind string, err error, names ...string)) {
 	t.Helper()
 	c, err := p.balancer.Client(ctx)

@@ -41,7 +41,7 @@ func fakeDocument(t *testing.T) *v1alpha1.Cluster {
 	return testDocument(t, "t3-life", strings.ReplaceAll(smallSpec, "v1.small", "m1.small"))
 }
 
-// listing is what the cloud has: kinds and names, marks, and what hangs on what.
+// listing is the content of the cloud: kinds and names, marks, and dependencies.
 func (f *fakeCloud) listing() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -113,8 +113,7 @@ func (f *fakeCloud) strike(n int, what fault0, dies bool) (context.Context, cont
 	return ctx, cancel
 }
 
-// TestEveryCallOfApply has every single call of an apply go wrong in every way; one more run must bring about exactly what an
-// undisturbed run does.
+// TestEveryCallOfApply makes every single call of an apply fail in every way; one more run must have the result of an undisturbed run.
 func TestEveryCallOfApply(t *testing.T) {
 	useFake(t)
 	doc := fakeDocument(t)
@@ -209,7 +208,7 @@ func TestEveryCallOfDestroy(t *testing.T) {
 	}
 }
 
-// difference lists what is too much and what is missing.
+// difference lists surplus and missing items.
 func difference(got, want []string) string {
 	var b strings.Builder
 	for _, g := range got {

@@ -64,7 +64,7 @@ func give(ctx context.Context, t *testing.T, c *cloud.Cloud, name, external stri
 	return g
 }
 
-// look reports what somebody would miss: everything about them but revisions and times, and who else is there.
+// look returns everything about others' resources but revisions and times.
 func (g given) look(ctx context.Context, t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
@@ -87,8 +87,7 @@ func (g given) look(ctx context.Context, t *testing.T) string {
 	return b.String()
 }
 
-// TestExisting: a cluster lives in a network, or behind a router, that is there already, and leaves it as it was. By the way its machine
-// is of a shape that few are of.
+// TestExisting: a cluster in an existing network, or behind an existing router, leaves it unchanged. Its machine also has an unusual shape.
 func TestExisting(t *testing.T) {
 	useCloud(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)

@@ -16,11 +16,11 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
-// fakeKeystone is a fake cloud that also hands out application credentials with access rules, as the real one was seen to: of each rule a user
-// has one, which stays when the credential goes, and can't be deleted while one has it (TestCloudCredential runs the same against it).
+// fakeKeystone is a fake cloud that also issues application credentials with access rules, like the real one: a user has each rule once; it outlives
+// the credential, and can't be deleted while a credential uses it (TestCloudCredential runs the same against it).
 type fakeKeystone struct {
 	*fakeCloud
-	rules   string // what becomes of access rules that are asked for: "" kept, "ignored", "refused"
+	rules   string // how it treats requested access rules: "" kept, "ignored", "refused"
 	untyped string // services that don't know their own type, by their hosts
 	down    string // services that are down, by their hosts
 }
@@ -34,7 +34,7 @@ func (f *fakeKeystone) provider(t *testing.T, id string) *Provider {
 	})
 }
 
-// RoundTrip answers calls to Keystone, and those that services refuse; the others are the cloud's.
+// RoundTrip answers calls to Keystone, and calls that services refuse; the fake cloud answers the others.
 func (f *fakeKeystone) RoundTrip(r *http.Request) (*http.Response, error) {
 	w := httptest.NewRecorder()
 	host, token := r.URL.Hostname(), r.Header.Get("X-Auth-Token")

@@ -142,7 +142,7 @@ func (f *fakeCloud) removeNeutron(kind, id string) {
 		f.kinds["security-group-rules"] = slices.DeleteFunc(f.kinds["security-group-rules"], func(r thing) bool {
 			return r.str("security_group_id") == id || r.str("remote_group_id") == id
 		})
-		for _, g := range f.kinds[kind] { // what others let through from it goes with it
+		for _, g := range f.kinds[kind] { // rules of other groups for this one are deleted with it
 			g["security_group_rules"] = slices.DeleteFunc(g["security_group_rules"].([]any), func(r any) bool { return r.(thing).str("remote_group_id") == id })
 		}
 	case "subnets":
@@ -156,7 +156,7 @@ func (f *fakeCloud) removeNeutron(kind, id string) {
 	}
 }
 
-// holds says what keeps a thing from being removed.
+// holds returns what prevents the removal of a resource.
 func (f *fakeCloud) holds(kind string, t thing) string {
 	id := t.str("id")
 	for _, o := range f.kinds["ports"] {

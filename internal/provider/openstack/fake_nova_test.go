@@ -43,7 +43,7 @@ func (f *fakeCloud) nova(w http.ResponseWriter, r *http.Request, path []string, 
 	}
 }
 
-// simple serves what has nothing to it but being made, listed and removed.
+// simple serves resources that can only be created, listed and removed.
 func (f *fakeCloud) simple(w http.ResponseWriter, r *http.Request, path []string, body thing, kind, one, many string, made int) {
 	switch {
 	case r.Method == http.MethodPost:
@@ -178,7 +178,7 @@ func (f *fakeCloud) makeServer(w http.ResponseWriter, s thing, hints any) {
 	answer(w, 202, thing{"server": thing{"id": s["id"]}})
 }
 
-// listServers shows servers; each look brings those that change a step further. It knows no times: everything has changed since any.
+// listServers lists servers; each list advances changing ones. It ignores changes-since: every server counts as changed.
 func (f *fakeCloud) listServers(by url.Values) []thing {
 	tag, status := by.Get("tags"), by.Get("status")
 	out := []thing{}

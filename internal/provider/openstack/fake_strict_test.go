@@ -16,7 +16,7 @@ func (f *fakeCloud) flavor(id string) thing {
 	return nil
 }
 
-// refuses says what real services refuse of what is to be made: what does not exist, is not active, or can't be reached.
+// refuses returns real services' refusals of a creation: resources that do not exist, are not active, or can't be reached.
 func (f *fakeCloud) refuses(path []string, body thing) (status int, text string) {
 	ask := thing{}
 	for _, v := range body {

@@ -13,8 +13,8 @@ import (
 	"sync"
 )
 
-// fakeCloud answers as far as the core asks, as the real services were seen to answer; TestInfrastructureLife and its like (tag openstack) run the
-// same against those. Things live in memory, and become what they will be after a look or two at them.
+// fakeCloud answers the core's calls like the real services; TestInfrastructureLife and others (tag openstack) run the same against those. Resources
+// are in memory, and reach their final state after one or two reads.
 type fakeCloud struct {
 	mu    sync.Mutex
 	next  int
@@ -22,11 +22,11 @@ type fakeCloud struct {
 	looks map[string]int     // by ID of a server or volume: how often it was listed
 	calls []string
 
-	fault          func(n int, call string) fault0 // what happens to the n-th call, counted from 1
+	fault          func(n int, call string) fault0 // faults by call number, from 1
 	buildErr       func(name string) string        // Nova's fault for a new server of that name; empty: none
 	breakBalancers int                             // so many load balancers get ERROR next
 	stuck          bool                            // volumes stay in creating
-	console        string                          // what every server's console shows
+	console        string                          // the console of every server
 	project        string                          // ID of the one that logs in
 	regions        []string                        // that the services are in
 	balancers      string                          // the default provider of load balancers
@@ -38,19 +38,19 @@ type fakeCloud struct {
 	away           []string                        // zones in which nothing can be made for now
 	hidden         []thing                         // flavors that lists do not show
 	balancing      string                          // the newest version that Octavia speaks
-	front          func(w http.ResponseWriter)     // what answers in front of Octavia in place of its versions
+	front          func(w http.ResponseWriter)     // the answer in front of Octavia, instead of its versions
 }
 
 type thing map[string]any
 
 func (t thing) str(key string) string { s, _ := t[key].(string); return s }
 
-// fault0 is what befalls one call.
+// fault0 is the fault of one call.
 type fault0 struct {
 	status     int    // answered in place of being carried out
 	text       string // with it
 	retryAfter string
-	late       bool // what is asked for comes about all the same, as by a run that was killed
+	late       bool // the request takes effect nevertheless, like that of a killed run
 	before     bool // the connection is cut before the cloud gets the call
 	after      bool // the cloud carries the call out, but its answer is lost
 }

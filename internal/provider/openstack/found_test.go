@@ -130,8 +130,8 @@ func (f *fakeCloud) lan(network, subnet thing) {
 	}
 }
 
-// TestFactsOfNetworks: each property of an existing network that keeps machines from working is refused or told in one line, and the
-// others are not.
+// TestFactsOfNetworks: each property of an existing network that prevents machines from working is refused or reported on one line; other properties
+// are not.
 func TestFactsOfNetworks(t *testing.T) {
 	useFake(t)
 	existing := harbourSpec("network", "existing: lan", "floating", "false")
@@ -226,7 +226,7 @@ func TestEveryFieldOfAPlaceIsChecked(t *testing.T) {
 	}
 }
 
-// TestProviderNetworks: a cloud without external networks, routers and floating IPs serves a cluster in a network that is there, and only such a one.
+// TestProviderNetworks: a cloud without external networks, routers and floating IPs serves a cluster only in an existing network.
 func TestProviderNetworks(t *testing.T) {
 	useFake(t)
 	const mine = "existing: lan"

@@ -21,7 +21,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
-// testKey is a public key whose private half nobody has.
+// testKey is a public key whose private half was discarded.
 var testKey = func() string {
 	public, _, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -92,7 +92,7 @@ func testProvider(t testing.TB, doc *v1alpha1.Cluster, id string, change ...func
 	return p, calls
 }
 
-// wanted is what the document wants.
+// wanted returns the document's wanted resources.
 func wanted(c *v1alpha1.Cluster) provider.Wanted {
 	w := provider.Wanted{VIP: c.GatewayCount() > 0}
 	for _, m := range c.Machines() {
@@ -140,7 +140,7 @@ func destroy(ctx context.Context, p *Provider) error {
 	return executeWith(ctx, "destroy", p.Destroy(ctx, inv), p.opts.Timeouts.Poll)
 }
 
-// clean destroys what a failed test left.
+// clean destroys the remains of a failed test.
 func clean(t *testing.T, doc *v1alpha1.Cluster, id string) {
 	t.Helper()
 	t.Cleanup(func() {

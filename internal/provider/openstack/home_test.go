@@ -7,7 +7,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestHome: what was begun in one project or region is neither recreated nor destroyed in another.
+// TestHome: resources begun in one project or region are neither recreated nor destroyed in another.
 func TestHome(t *testing.T) {
 	useFake(t)
 	f, doc := newFakeCloud(), fakeDocument(t)

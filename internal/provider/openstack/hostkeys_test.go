@@ -17,7 +17,7 @@ func consoleWith(keys ...string) string {
 		" root@x\r\n-----END SSH HOST KEY KEYS-----\r\nlogin: "
 }
 
-// TestHostKeys are read from the console, remembered by the server's ID, and not asked for again.
+// TestHostKeys: host keys are read from the console, cached by the server's ID, and not read again.
 func TestHostKeys(t *testing.T) {
 	useFake(t)
 	doc := fakeDocument(t)
@@ -49,7 +49,7 @@ func TestHostKeys(t *testing.T) {
 	}
 }
 
-// TestConsole is the end of what the cloud shows; nothing is no failure.
+// TestConsole returns the end of the cloud's console log; an empty one is not an error.
 func TestConsole(t *testing.T) {
 	useFake(t)
 	f, doc := newFakeCloud(), fakeDocument(t)
@@ -70,7 +70,7 @@ func TestConsole(t *testing.T) {
 	}
 }
 
-// TestNoHostKeys says what to do about a machine whose console shows none; who trusts it anyway is not kept waiting for long.
+// TestNoHostKeys: the error for a machine whose console shows no keys has a remedy; with trust on first use, there is only a short wait.
 func TestNoHostKeys(t *testing.T) {
 	useFake(t)
 	doc := fakeDocument(t)
@@ -112,7 +112,7 @@ func TestConsoleKeys(t *testing.T) {
 	}
 }
 
-// FuzzConsoleKeys: a console's log is written by whatever runs on the machine: what comes of it are whole keys that are in it, or none.
+// FuzzConsoleKeys: programs on the machine write the console's log: the result is complete keys from the log, or none.
 func FuzzConsoleKeys(f *testing.F) {
 	key := strings.TrimSpace(testKey)
 	f.Add(consoleWith(key))

@@ -23,7 +23,7 @@ func twoOfEach() *fakeCloud {
 	return f
 }
 
-// TestLasting: what can't be changed while a cluster lives is refused, with the field, and what was there is left as it was.
+// TestLasting: a change that is impossible in an existing cluster is refused with the field, and nothing changes.
 func TestLasting(t *testing.T) {
 	useFake(t)
 	own := func(o *v1alpha1.OpenStack) { o.Network = v1alpha1.OpenStackNetwork{CIDR: "10.77.0.0/24"} }
@@ -64,7 +64,7 @@ func TestLasting(t *testing.T) {
 	}
 }
 
-// TestExistingStays: what the document names as existing is used, and is as it was once the cluster is gone.
+// TestExistingStays: resources that the document names as existing are used, and are unchanged after the cluster's removal.
 func TestExistingStays(t *testing.T) {
 	useFake(t)
 	for _, network := range []v1alpha1.OpenStackNetwork{{Existing: "mine"}, {CIDR: "10.77.0.0/24", Router: "mine"}} {
@@ -76,7 +76,7 @@ func TestExistingStays(t *testing.T) {
 		}
 		nothingLeftToDo(t, f, doc)
 		if own := strings.Contains(f.names("routers", "name"), "t3-life"); own {
-			t.Errorf("%+v: a router is made beside the one that is there", network)
+			t.Errorf("%+v: a router is created beside the existing one", network)
 		}
 		if err := destroy(t.Context(), fakeProvider(t, f, doc)); err != nil {
 			t.Fatal(err)
@@ -87,7 +87,7 @@ func TestExistingStays(t *testing.T) {
 	}
 }
 
-// TestLastingEndpoint: what carries the API's address stays of its kind.
+// TestLastingEndpoint: the kind of the API's address can't change.
 func TestLastingEndpoint(t *testing.T) {
 	useFake(t)
 	octavia := "endpoint: {kind: octavia}"

@@ -28,9 +28,10 @@ import (
 	faults "github.com/naupegos/naupegos/test/openstack/fault"
 )
 
-// TestKilledAfterEveryCall kills an apply, and then a destroy, after a call that changes something: the real cloud carries it out, and the
-// program does not hear of it and can't say another word. The next run goes on from there, up to a few changes further: with -full up to
-// the very next one, so that there is a run that ends with each, else a random number of one to seven. In the end the cloud's own listing shows exactly what is wanted, and after the destroy nothing.
+// TestKilledAfterEveryCall kills an apply, and then a destroy, after a call that changes something: the real cloud carries it out, but the program
+// does not get the answer and makes no other call. The next run continues from there by a few changes: with -full up to the very next one, so that
+// there is a run that ends with each, else a random number of one to seven. In the end the cloud's own listing shows exactly what is wanted, and
+// after the destroy nothing.
 func TestKilledAfterEveryCall(t *testing.T) {
 	b := useCloud(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Minute)
@@ -116,7 +117,7 @@ func (k *killer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// runKilled lets a run make so many changes and then no other call. It returns the last; empty where the run ended with fewer.
+// runKilled permits a run a number of changes and then no other call. It returns the last change, or "" if the run ended with fewer.
 func runKilled(ctx context.Context, proxy *faults.Proxy, k *killer, changes int, run func(context.Context) error) (string, error) {
 	proxy.Reset()
 	ctx, k.kill = context.WithCancel(ctx)

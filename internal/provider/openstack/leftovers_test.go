@@ -16,7 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// leave puts into a cloud what a cluster of that ID made for a Service and a claim, and what others have that looks like it.
+// leave adds to a cloud the resources that a cluster of that ID created for a Service and a claim, and similar foreign ones.
 func (f *fakeCloud) leave(id string) {
 	balancer := func(name, fip string, tags ...any) {
 		port := f.add("ports", thing{"device_owner": "Octavia", "fixed_ips": []any{map[string]any{}}})
@@ -43,7 +43,7 @@ func (f *fakeCloud) names(kind, key string) string {
 	return strings.Join(out, " ")
 }
 
-// freeLeftovers plans to remove what is there now.
+// freeLeftovers plans to remove the present leftovers.
 func freeLeftovers(t *testing.T, p *Provider, keep bool) *plan.Step {
 	t.Helper()
 	seen, err := p.Leftovers(t.Context())
@@ -53,7 +53,7 @@ func freeLeftovers(t *testing.T, p *Provider, keep bool) *plan.Step {
 	return p.FreeLeftovers(seen, keep)
 }
 
-// TestFreeLeftovers: what the cluster made and can't give back any more goes; nothing else does.
+// TestFreeLeftovers: only resources that the cluster created and can no longer free are removed.
 func TestFreeLeftovers(t *testing.T) {
 	useFake(t)
 	for _, keep := range []bool{false, true} {
@@ -80,7 +80,7 @@ func TestFreeLeftovers(t *testing.T) {
 	}
 }
 
-// TestLeftoversThatStay: the error names what can't be removed, in the cloud's own words.
+// TestLeftoversThatStay: the error names resources that can't be removed, in the cloud's own words.
 func TestLeftoversThatStay(t *testing.T) {
 	useFake(t)
 	f, doc := newFakeCloud(), fakeDocument(t)
@@ -92,7 +92,7 @@ func TestLeftoversThatStay(t *testing.T) {
 		"volume pvc-1", "3 GiB, in-use) of claim shop/data", "Volume status must be available", "--keep-volumes")
 }
 
-// TestVolumesThatNobodyWasTold: a volume that comes after the plan stays, for its reader did not agree to its end; a load balancer goes.
+// TestVolumesThatNobodyWasTold: a volume created after the plan stays, because the user did not consent to its removal; a load balancer is removed.
 func TestVolumesThatNobodyWasTold(t *testing.T) {
 	useFake(t)
 	f, doc := newFakeCloud(), fakeDocument(t)
@@ -116,8 +116,8 @@ func TestVolumesThatNobodyWasTold(t *testing.T) {
 	}
 }
 
-// TestVolumesOfStrangers: a volume that a server of somebody else's has stays, and is not waited for; what has one of the cluster's, or
-// one that is gone, is.
+// TestVolumesOfStrangers: a volume attached to a foreign server stays, without a wait; a volume attached to one of the cluster's servers, or to a
+// deleted one, is removed.
 func TestVolumesOfStrangers(t *testing.T) {
 	useFake(t)
 	f, doc := newFakeCloud(), fakeDocument(t)
@@ -148,7 +148,7 @@ func TestVolumesOfStrangers(t *testing.T) {
 	}
 }
 
-// TestEachLeftoverHasItsTime: as long as one goes after the other, all of them together may take longer than one is given.
+// TestEachLeftoverHasItsTime: as long as one leftover after another disappears, all of them together may exceed the time limit of one.
 func TestEachLeftoverHasItsTime(t *testing.T) {
 	useFake(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -160,7 +160,7 @@ func TestEachLeftoverHasItsTime(t *testing.T) {
 		}
 		s, began, freed := freeLeftovers(t, p, false), time.Now(), time.Duration(0)
 		f.fault = func(int, string) fault0 {
-			if time.Since(began) > (freed+1)*each*9/10 && freed < volumes { // one lets go after the other
+			if time.Since(began) > (freed+1)*each*9/10 && freed < volumes { // one is released after the other
 				freed++
 				f.kinds["volumes"][0]["status"] = "available"
 			}
@@ -191,7 +191,7 @@ func TestServicesOfALoadBalancer(t *testing.T) {
 	}
 }
 
-// TestVolumes: those with an ID that is asked for, whoever made them, and the cluster's own.
+// TestVolumes: the requested IDs, whatever created them, and the cluster's own volumes.
 func TestVolumes(t *testing.T) {
 	useFake(t)
 	f, doc := newFakeCloud(), fakeDocument(t)

@@ -14,8 +14,8 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// TestInfrastructureLife makes a small cluster's infrastructure in a real cloud, finds it complete, removes it, and finds nothing; what others
-// have under similar names stays.
+// TestInfrastructureLife creates a small cluster's infrastructure in a real cloud, finds it complete, removes it, and finds nothing; foreign
+// resources with similar names stay.
 func TestInfrastructureLife(t *testing.T) {
 	useCloud(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
@@ -56,8 +56,8 @@ func TestInfrastructureLife(t *testing.T) {
 	foreign()
 }
 
-// lookAlikes makes what a careless tool would take for ours: a network and a volume that carry our cluster's name and ID in theirs,
-// and the resources of a cluster whose name, and ID, is the beginning of ours. It returns the check that all are still there.
+// lookAlikes creates resources that a careless tool would take for the cluster's: a network and a volume whose names contain the cluster's name and
+// ID, and the resources of a cluster whose name and ID are a prefix of ours. It returns the check that all of them still exist.
 func lookAlikes(ctx context.Context, t *testing.T, id string) (check func()) {
 	t.Helper()
 	doc := testDocument(t, "t3", strings.ReplaceAll(smallSpec, "10.77.", "10.86."))

@@ -10,8 +10,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestZoneOfANewMachine: once a machine runs, its zone is known, which Nova tells only then. It is written down on the machine and decides
-// which volumes it may have; the next run, which lists everything, must not find another one.
+// TestZoneOfANewMachine: Nova reports a machine's zone only once the machine runs. The zone is recorded on the machine and restricts its volumes; the
+// next run, which lists everything, must find the same one.
 func TestZoneOfANewMachine(t *testing.T) {
 	useFake(t)
 	f, doc := newFakeCloud(), fakeDocument(t)
@@ -26,14 +26,14 @@ func TestZoneOfANewMachine(t *testing.T) {
 	}
 }
 
-// clocked is a cloud whose clock shows another time; it remembers since when it was asked for changes.
+// clocked is a cloud with a different clock; it records the times of changes-since in requests.
 type clocked struct {
 	http.RoundTripper
 	now   time.Time
 	since []string
 }
 
-// RoundTrip says, with each answer, what time it is.
+// RoundTrip adds the cloud's time to each answer.
 func (c *clocked) RoundTrip(r *http.Request) (*http.Response, error) {
 	if q := r.URL.Query(); q.Has("changes-since") {
 		c.since = append(c.since, q.Get("changes-since"))
@@ -45,8 +45,8 @@ func (c *clocked) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// TestGlanceByTheCloudsClock: servers that no longer are built are asked for by the time that the cloud said it was at the look before, and
-// before it said any, or where it says none, by ours.
+// TestGlanceByTheCloudsClock: requests for changed servers use the cloud's time at the previous look; before the first look, or without a time in
+// answers, they use ours.
 func TestGlanceByTheCloudsClock(t *testing.T) {
 	useFake(t)
 	c := &clocked{RoundTripper: newFakeCloud()}

@@ -19,8 +19,8 @@ import (
 	"github.com/naupegos/naupegos/test/openstack/bed"
 )
 
-// TestNoValidHostOnTheRealServices wants two machines apart in a zone of one hypervisor: Nova's words and what can be done are told, a
-// smaller group needs nothing more, and doing what was told brings the second one about. The first run's token ends in its middle.
+// TestNoValidHostOnTheRealServices wants two machines apart in a zone with one hypervisor: the error has Nova's words and a remedy, a smaller group
+// needs nothing more, and the remedy creates the second machine. The first run's token expires midway.
 func TestNoValidHostOnTheRealServices(t *testing.T) {
 	useCloud(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)

@@ -11,7 +11,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestCloudWithoutVolumes serves a cluster that needs none, and sees it off; it is told what is missing.
+// TestCloudWithoutVolumes: a cloud without volumes serves a cluster that needs none, and the cluster can be destroyed; a warning names the missing
+// service.
 func TestCloudWithoutVolumes(t *testing.T) {
 	useFake(t)
 	f, doc := newFakeCloud(), fakeDocument(t)

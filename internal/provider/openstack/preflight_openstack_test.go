@@ -55,8 +55,7 @@ func TestPreflightTellsAll(t *testing.T) {
 	}
 }
 
-// TestCredentialsAreTold has credentials that don't do, and checks that it is told clearly, with where they came from and without
-// the secret.
+// TestCredentialsAreTold: errors about unusable credentials name their source and the problem, without the secret.
 func TestCredentialsAreTold(t *testing.T) {
 	useCloud(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
@@ -84,7 +83,7 @@ func TestCredentialsAreTold(t *testing.T) {
 			}
 		}
 		if strings.Contains(err.Error(), "not-secret") {
-			t.Errorf("the password is told: %v", err)
+			t.Errorf("the error contains the password: %v", err)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestExistingSubnetSuits: a network that is there already keeps clear of the cluster's own, and has room.
+// TestExistingSubnetSuits: an existing network must not overlap the cluster's own, and must have room.
 func TestExistingSubnetSuits(t *testing.T) {
 	useFake(t)
 	doc := fakeDocument(t)
@@ -44,7 +44,7 @@ func TestExistingSubnetSuits(t *testing.T) {
 	}
 }
 
-// TestTooOldServices: a cloud whose APIs can't do what is needed is told so before anything is made, in versions and by a release's name.
+// TestTooOldServices: the error for a cloud with too old APIs comes before any change, and names versions and a release.
 func TestTooOldServices(t *testing.T) {
 	useFake(t)
 	f, doc := newFakeCloud(), withBalancer(t, "")
@@ -75,7 +75,7 @@ func TestTooOldServices(t *testing.T) {
 	}
 }
 
-// TestHiddenVersions: what stands in front of Octavia may publish nothing but the paths below v2.0.
+// TestHiddenVersions: a proxy in front of Octavia may publish only the paths below v2.0.
 func TestHiddenVersions(t *testing.T) {
 	useFake(t)
 	f, doc := newFakeCloud(), withBalancer(t, "")
@@ -95,7 +95,7 @@ func TestHiddenVersions(t *testing.T) {
 	}
 }
 
-// TestTakenAddresses: the plan counts what ports have of an existing subnet's pool, and refuses before anything is made.
+// TestTakenAddresses: the plan counts the used addresses of an existing subnet's pool, and refuses before any change.
 func TestTakenAddresses(t *testing.T) {
 	useFake(t)
 	doc := testDocument(t, "t3-life", harbourSpec("network", "existing: lan", "floating", "false"))

@@ -37,12 +37,12 @@ const quotaSpec = `  provider:
     - {name: w, replicas: 2}
 `
 
-// tenant is a project of a test's own, with an ordinary user, so that quotas can be set without disturbing anybody.
+// tenant is a project of the test's own with an ordinary user, so that quotas disturb no other test.
 type tenant struct {
 	t       *testing.T
 	admin   *cloud.Cloud
 	project string
-	cloud   string // what clouds.yaml calls the user's access
+	cloud   string // entry of clouds.yaml for the user's access
 	wrong   string // the same with another password
 	spec    string // quotaSpec in that cloud
 }

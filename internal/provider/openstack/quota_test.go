@@ -30,7 +30,7 @@ func TestShortages(t *testing.T) {
 	}
 }
 
-// TestShortageOfWhatIsNotNeeded: a project that is over its quota already can still be served with what needs none of it.
+// TestShortageOfWhatIsNotNeeded: a project that already exceeds a quota can serve a cluster that needs none of that resource.
 func TestShortageOfWhatIsNotNeeded(t *testing.T) {
 	have := quota.Allowances{quota.Routers: {Used: 11, Limit: 10}}
 	if s := have.Shortages(quota.Demand{quota.Routers: 0}); len(s) != 0 {
@@ -51,7 +51,7 @@ func TestVolumeDemand(t *testing.T) {
 	}
 }
 
-// TestDemand counts by hand what a cluster of one load balancer, three control-plane machines and two workers needs.
+// TestDemand: the expected demand of a cluster of one load balancer, three control-plane machines and two workers is counted by hand.
 func TestDemand(t *testing.T) {
 	p, want := frontProvider(t, octaviaDocument)
 	d := demand(p, want, map[string]size{"m1.medium": {vcpus: 2, ramMiB: 4096}}, "10.87.0.0/24")

@@ -16,8 +16,8 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
 )
 
-// The API's floating IP is made for the cluster, or is one of the user's, who has told others of it already: that one carries no mark,
-// is led to the API, and is left to the user when the cluster goes. One that was made for the API is the user's from when the document names it.
+// The API's floating IP is either created for the cluster, or the user's own, which may already be published: that one has no mark, is attached to
+// the API, and stays with the user when the cluster is removed. One that was created for the API becomes the user's once the document names it.
 
 const reservedField = "spec.endpoint.floatingIP"
 

@@ -18,8 +18,8 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestWhatIsTheUsersAndWhatIsTheClusters: on real services the user's floating IP leads to the API and is the user's again at the end;
-// what a cluster that no longer answers has made for a Service and a claim goes, so that its network can.
+// TestWhatIsTheUsersAndWhatIsTheClusters: on real services the user's floating IP leads to the API and is the user's again at the end; resources that
+// an unreachable cluster created for a Service and a claim are removed, so that its network can be.
 func TestWhatIsTheUsersAndWhatIsTheClusters(t *testing.T) {
 	useCloud(t)
 	for i, endpoint := range []string{"kind: gateways", "kind: octavia"} {
@@ -81,8 +81,8 @@ func TestWhatIsTheUsersAndWhatIsTheClusters(t *testing.T) {
 	}
 }
 
-// TestFloatingIPBecomesTheUsersInACloud: one that was made for the API and that the document names since leads there all the while, and
-// stays when the cluster goes.
+// TestFloatingIPBecomesTheUsersInACloud: a floating IP that was created for the API, and that the document names later, always leads there, and stays
+// when the cluster is removed.
 func TestFloatingIPBecomesTheUsersInACloud(t *testing.T) {
 	useCloud(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
@@ -108,7 +108,7 @@ func TestFloatingIPBecomesTheUsersInACloud(t *testing.T) {
 	}
 	doc.Spec.Endpoint.FloatingIP = made.FloatingIP
 	p = run()
-	t.Cleanup(func() { // nobody else would
+	t.Cleanup(func() { // nothing else would remove it
 		if err := floatingips.Delete(context.Background(), p.session.c.Network, made.ID).ExtractErr(); err != nil {
 			t.Error(err)
 		}
@@ -140,7 +140,7 @@ func reserve(ctx context.Context, t *testing.T) *floatingips.FloatingIP {
 	return f
 }
 
-// leaveBehind makes what the cluster's controllers make for a Service and a claim.
+// leaveBehind creates the resources of the cluster's controllers for a Service and a claim.
 func leaveBehind(ctx context.Context, t *testing.T, p *Provider) {
 	t.Helper()
 	lb, err := p.balancer.Client(ctx)

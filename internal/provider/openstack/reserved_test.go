@@ -83,7 +83,7 @@ func nothingLeftToDo(t *testing.T, f *fakeCloud, doc *v1alpha1.Cluster) {
 	}
 }
 
-// TestReservedFloatingIPRefused: it has to be there, and free, before anything is made.
+// TestReservedFloatingIPRefused: it must exist and be free before any change.
 func TestReservedFloatingIPRefused(t *testing.T) {
 	useFake(t)
 	spec := strings.NewReplacer("v1.small", "m1.small", "{kind: direct}", "{kind: octavia, floatingIP: 198.51.100.251}").Replace(smallSpec)
@@ -131,8 +131,8 @@ func frontDocument(t *testing.T, endpoint string) *v1alpha1.Cluster {
 	return testDocument(t, "t3-life", strings.NewReplacer("v1.small", "m1.small", "{kind: direct}", "{"+endpoint+"}").Replace(smallSpec))
 }
 
-// TestFloatingIPBecomesTheUsers: who names the floating IP that was made for the API keeps it, with what others have marked it with, and
-// gives up nothing. A run that was cut off in the middle of that is completed.
+// TestFloatingIPBecomesTheUsers: a user who names the floating IP that was created for the API keeps it, including foreign marks. An interrupted run
+// is completed.
 func TestFloatingIPBecomesTheUsers(t *testing.T) {
 	useFake(t)
 	for _, endpoint := range []string{"kind: octavia", "kind: gateways"} {
@@ -227,8 +227,8 @@ func TestInternalTakesTheFloatingIPOff(t *testing.T) {
 	nothingLeftToDo(t, f, doc)
 }
 
-// TestFloatingIPThatWasMovedMeanwhile: what the user has led elsewhere since the plan was made stays there; so does what came in its
-// place, which nobody has consented to.
+// TestFloatingIPThatWasMovedMeanwhile: a floating IP that the user has attached elsewhere since the plan stays there; so does its replacement, which
+// the user has not consented to detach.
 func TestFloatingIPThatWasMovedMeanwhile(t *testing.T) {
 	useFake(t)
 	for _, endpoint := range []string{"kind: octavia, octavia: {internal: true}", "kind: gateways"} {
@@ -274,7 +274,7 @@ func TestNamedFloatingIPIsForNoMachine(t *testing.T) {
 	}
 }
 
-// TestMarksOfOthersAreSeenInEveryPlan: a floating IP that leads to the API and goes with something else calls for a step, and so for the
+// TestMarksOfOthersAreSeenInEveryPlan: a floating IP that leads to the API and would be removed with another resource requires a step, and thus the
 // check that refuses it.
 func TestMarksOfOthersAreSeenInEveryPlan(t *testing.T) {
 	useFake(t)

@@ -8,7 +8,7 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 )
 
-// TestServerGroups: each kind of anti-affinity is Nova's policy of a group that the server is asked for in, and none is no group.
+// TestServerGroups: each kind of anti-affinity is Nova's policy of the server's group; without anti-affinity there is no group.
 func TestServerGroups(t *testing.T) {
 	useFake(t)
 	f, doc := newFakeCloud(), fakeDocument(t)
@@ -44,7 +44,7 @@ func TestServerGroups(t *testing.T) {
 	}
 }
 
-// TestConfigDrive: a server is given one where its shape says so, and else what the cloud does.
+// TestConfigDrive: a server gets a config drive if its shape says so, and else the cloud's default.
 func TestConfigDrive(t *testing.T) {
 	useFake(t)
 	f, doc := newFakeCloud(), fakeDocument(t)
@@ -59,7 +59,7 @@ func TestConfigDrive(t *testing.T) {
 	}
 }
 
-// TestRootVolumeType: a volume is asked for with the type that its pool names, else with none, and another type is drift.
+// TestRootVolumeType: a volume is requested with its pool's type, if any; another type is drift.
 func TestRootVolumeType(t *testing.T) {
 	useFake(t)
 	f, doc := newFakeCloud(), fakeDocument(t)
@@ -116,6 +116,6 @@ func TestNameServers(t *testing.T) {
 		}
 		nothingLeftToDo(t, f, doc)
 	}
-	network.DNSServers = nil // the cloud's own, whatever they are: what is set is left alone
+	network.DNSServers = nil // the cloud's own, whatever they are: set values stay
 	nothingLeftToDo(t, f, doc)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 )
 
-// TestStepsSideBySide: what does not need each other is made at once, and the first machines wait for few ports, workers for all.
+// TestStepsSideBySide: independent resources are created at once; the first machines wait for few ports, workers for all.
 func TestStepsSideBySide(t *testing.T) {
 	useFake(t)
 	doc := testDocument(t, "t3-many", strings.ReplaceAll(smallSpec, "{name: w, replicas: 1}", "{name: w, replicas: 60}"))
@@ -43,7 +43,7 @@ func TestStepsSideBySide(t *testing.T) {
 	}
 }
 
-// TestVolumesAhead: they are asked for before their machines, but none for a machine of which there is something.
+// TestVolumesAhead: volumes are requested before their machines, but not for a machine of which something exists.
 func TestVolumesAhead(t *testing.T) {
 	useFake(t)
 	f, doc := newFakeCloud(), fakeDocument(t)
@@ -76,7 +76,7 @@ func TestVolumesAhead(t *testing.T) {
 	}
 }
 
-// TestMarksThatSomebodyChanged: what has lost its description is found by its tag, and what has no tag yet by its description.
+// TestMarksThatSomebodyChanged: a resource that has lost its description is found by its tag, and one without a tag by its description.
 func TestMarksThatSomebodyChanged(t *testing.T) {
 	useFake(t)
 	f := newFakeCloud()

@@ -13,8 +13,8 @@ import (
 	"github.com/naupegos/naupegos/test/openstack/bed"
 )
 
-// TestBehindTLS is of a cloud with a private authority and without load balancing: what needs one is refused together with all else that
-// is wrong, before anything is made, and who does not know the authority is told what to do.
+// TestBehindTLS: in a cloud with a private authority and without load balancing, a document that needs a load balancer is refused together with all
+// other problems before any change; without the authority, the error has the remedy.
 func TestBehindTLS(t *testing.T) {
 	useCloud(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
@@ -44,7 +44,7 @@ func TestBehindTLS(t *testing.T) {
 		t.Errorf("the authority is %q, %v", ca, err)
 	}
 
-	p, _ = testProvider(t, doc, id) // whose client knows the system's authorities alone
+	p, _ = testProvider(t, doc, id) // whose client knows only the system's authorities
 	began := time.Now()
 	_, err = p.Observe(ctx)
 	testkit.Fails(t, err, fail.Refused, "unknown authority", "cacert in clouds.yaml")

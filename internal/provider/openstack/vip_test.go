@@ -68,8 +68,8 @@ func TestGatewaysShareAnAddress(t *testing.T) {
 	}
 }
 
-// TestVirtualAddressTwice: Neutron makes a second port for a run that did not see the one that a killed run had asked for. The one in use
-// stays: that with the floating IP, and that which the gateways' ports allow where there is none.
+// TestVirtualAddressTwice: Neutron creates a second port for a run that did not see the port of a killed run. The one in use stays: the one with the
+// floating IP, or else the one that the gateways' ports allow.
 func TestVirtualAddressTwice(t *testing.T) {
 	useFake(t)
 	for _, floating := range []bool{true, false} {

@@ -21,7 +21,7 @@ import (
 	"github.com/naupegos/naupegos/test/openstack/bed"
 )
 
-// TestPreflightWarns has an image with another bundle inside in the real Glance, and nobody outside who gets in.
+// TestPreflightWarns: the image in the real Glance contains another bundle, and no outside address has access.
 func TestPreflightWarns(t *testing.T) {
 	useCloud(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
@@ -51,7 +51,7 @@ func TestPreflightWarns(t *testing.T) {
 	}
 }
 
-// oddImage uploads an image that says that it has another bundle inside; it goes with the test.
+// oddImage uploads an image that claims to contain another bundle; it is deleted with the test.
 func oddImage(ctx context.Context, t *testing.T) string {
 	t.Helper()
 	want := images.Image{Name: "t3-odd-" + rand.Text(), Format: "raw", Size: 1, File: filepath.Join(t.TempDir(), "image"),

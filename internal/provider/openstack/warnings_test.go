@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestWarnings: what can be had, but is hardly what was meant.
+// TestWarnings: possible, but probably unintended wishes.
 func TestWarnings(t *testing.T) {
 	const (
 		begin  = "  provider:\n    openstack:\n      externalNetwork: public\n      trustOnFirstUse: true\n      machine: {flavor: m1.small, image: %, rootVolumeGiB: 1}\n"

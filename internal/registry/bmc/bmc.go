@@ -1,6 +1,6 @@
 // Package bmc switches the power of physical machines through their baseboard management controllers, by IPMI 2.0 or by Redfish.
 //
-// It knows nothing of the registry: who may switch what, and where passwords are kept, is decided there.
+// It knows nothing of the registry, which decides who may switch what, and stores the passwords.
 package bmc
 
 import (
@@ -22,14 +22,14 @@ const (
 	ProtocolRedfish = "redfish"
 )
 
-// What a machine boots from the next time that it starts, once.
+// The sources of a machine's next boot.
 const (
 	AsUsual     = ""
 	FromNetwork = "network"
 	FromDisk    = "disk"
 )
 
-// Access is how a controller is reached. The password is in no error.
+// Access is the address and the login of a controller. No error contains the password.
 type Access struct {
 	Protocol string // empty: IPMI
 	Address  string // HOST or HOST:PORT
@@ -39,15 +39,15 @@ type Access struct {
 
 	// Of Redfish:
 
-	Fingerprint string // sha256:HEX of the controller's certificate, which is then trusted with any signature
-	Authorities string // PEM: who signs the controller's certificate; without both: the system's authorities
-	System      string // the ID of the machine among those of a controller that has several; empty: the one with this UUID
-	UUID        string // the machine's, as its firmware says it
+	Fingerprint string // sha256:HEX of the controller's certificate, which is then trusted regardless of its signature
+	Authorities string // PEM of the authority of the controller's certificate; if both are empty: the system's authorities
+	System      string // the ID of the machine on a controller with several; empty: the machine with this UUID
+	UUID        string // the machine's, from its firmware
 
 	allowed func(netip.Addr) bool // as in Controllers
 }
 
-// may refuses an address that is no controller's by the server's policy, whatever name led to it.
+// may refuses an address that the server's policy excludes, whatever name resolved to it.
 func (a Access) may(ip netip.Addr) error {
 	if a.allowed == nil || a.allowed(ip.Unmap().WithZone("")) { // no network contains an address with a zone
 		return nil
@@ -56,25 +56,25 @@ func (a Access) may(ip netip.Addr) error {
 		Do("the server's administrator can allow its network with bmcNetworks")
 }
 
-// Actions are what can be done with a machine's power.
+// Actions are the actions on a machine's power.
 func Actions() []string { return []string{"status", "on", "off", "cycle", "reset", "shutdown"} }
 
-// mostUser is the length of the longest user of IPMI, in bytes.
+// mostUser is the maximum length of an IPMI user name, in bytes.
 const mostUser = 16
 
 const (
-	answers = 5 * time.Second  // how long one answer by IPMI may take
-	settles = 90 * time.Second // how long a machine may take to be on, or off
+	answers = 5 * time.Second  // time limit of one IPMI answer
+	settles = 90 * time.Second // time limit for a machine to be on, or off
 	looks   = 500 * time.Millisecond
 )
 
-// Controllers switches power by the protocol of each controller.
+// Controllers switches power with the protocol of each controller.
 type Controllers struct {
-	Allowed func(netip.Addr) bool // whether a controller may have this address; nil: every address is allowed
+	Allowed func(netip.Addr) bool // reports whether a controller may have this address; nil: every address is allowed
 }
 
-// Power does something with a machine's power, and returns whether it is on then. After on and off it waits until that is so. boot says
-// what the machine boots from the next time that it starts.
+// Power performs a power action on a machine, and returns whether the machine is on afterwards. After on and off it waits for that state. boot is the
+// source of the next boot.
 func (c Controllers) Power(ctx context.Context, a Access, action, boot string) (on bool, err error) {
 	a.allowed = c.Allowed
 	if err := a.Check(); err != nil {
@@ -89,7 +89,7 @@ func (c Controllers) Power(ctx context.Context, a Access, action, boot string) (
 	return IPMI{}.Power(ctx, a, action, boot)
 }
 
-// Check says what is wrong with how a controller is reached; nothing is asked of the controller.
+// Check returns what is wrong with the access to a controller, without contacting the controller.
 func (a Access) Check() error {
 	wrong := func(format string, args ...any) *fail.Error {
 		return fail.New(fail.Invalid, format, args...).At(a.Address)
@@ -118,7 +118,7 @@ func (a Access) Check() error {
 	return nil
 }
 
-// fingerprint reads sha256:HEX, with or without colons between the bytes; nil: it is none.
+// fingerprint parses sha256:HEX, with or without colons between the bytes; nil if it is invalid.
 func fingerprint(text string) []byte {
 	digits, ok := strings.CutPrefix(strings.ToLower(text), "sha256:")
 	sum, err := hex.DecodeString(strings.ReplaceAll(digits, ":", ""))
@@ -132,7 +132,7 @@ func unknown(action string) error {
 	return fail.New(fail.Invalid, "%q is nothing that can be done with a machine's power", action).Do("it is one of %s", strings.Join(Actions(), ", "))
 }
 
-// unmoved says that a machine does not do what its controller was told.
+// unmoved returns the error for a machine that does not do what its controller was told.
 func unmoved(a Access) error {
 	return fail.New(fail.NotReady, "the machine was told, and its power is as it was after %s", settles).At(a.Address).Do("look at its BMC's own pages or event log")
 }

@@ -29,7 +29,7 @@ func TestUsers(t *testing.T) {
 	testkit.Fails(t, Access{Address: "h", User: "seventeen@bytes.x", Password: []byte("p")}.Check(), fail.Invalid, "16 bytes", "redfish")
 }
 
-// TestDirectoryUser logs in as a user of a directory.
+// TestDirectoryUser logs in as a directory user.
 func TestDirectoryUser(t *testing.T) {
 	const user = "svc@corp.example"
 	s := redfishtest.Start(t, &computer{}, redfishtest.Options{User: user, Password: testkit.Secret})

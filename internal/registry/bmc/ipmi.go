@@ -18,7 +18,7 @@ import (
 
 const port = 623
 
-// unknownUser is what the library says of RAKP status 0x0d.
+// unknownUser is the library's text for RAKP status 0x0d.
 const unknownUser = "Unauthorized name"
 
 // unauthorizedCode is the completion code for a command that the session's privilege does not allow.
@@ -27,8 +27,8 @@ const unauthorizedCode = 0xd4
 // IPMI switches power by IPMI.
 type IPMI struct{}
 
-// Power does something with a machine's power, and returns whether it is on then. After on and off it waits until that is so. boot says
-// what the machine boots from the next time that it starts.
+// Power performs a power action on a machine, and returns whether the machine is on afterwards. After on and off it waits for that state. boot is the
+// source of the next boot.
 func (IPMI) Power(ctx context.Context, a Access, action, boot string) (on bool, err error) {
 	control, known := map[string]chassis.ChassisControl{"on": chassis.ChassisControlPowerUp, "off": chassis.ChassisControlPowerDown,
 		"cycle": chassis.ChassisControlPowerCycle, "reset": chassis.ChassisControlHardReset, "shutdown": chassis.ChassisControlSoftShutdown}[action]
@@ -41,14 +41,14 @@ func (IPMI) Power(ctx context.Context, a Access, action, boot string) (on bool, 
 	if err != nil {
 		return false, err
 	}
-	defer func() { _ = c.Close(context.WithoutCancel(ctx)) }() // a session that isn't closed ends by itself
+	defer func() { _ = c.Close(context.WithoutCancel(ctx)) }() // an unclosed session ends by itself
 	if boot != AsUsual {
 		from := types.BootDeviceSelectorForcePXE
 		if boot == FromDisk {
 			from = types.BootDeviceSelectorForceHardDrive
 		}
 		kind := types.BIOSBootTypeEFI
-		if a.Firmware == "bios" { // some start from disk where they are told to boot by EFI
+		if a.Firmware == "bios" { // some boot from disk if told to boot by EFI
 			kind = types.BIOSBootTypeLegacy
 		}
 		if err := c.SetBootDevice(ctx, from, kind, false); err != nil {
@@ -60,7 +60,7 @@ func (IPMI) Power(ctx context.Context, a Access, action, boot string) (on bool, 
 			return false, err
 		}
 		if action == "shutdown" && !on {
-			return false, nil // many controllers refuse what is so already
+			return false, nil // many controllers refuse an action whose result is already present
 		}
 		if action == "cycle" && !on { // a machine that is off can't be cycled
 			action, control = "on", chassis.ChassisControlPowerUp
@@ -78,7 +78,7 @@ func (IPMI) Power(ctx context.Context, a Access, action, boot string) (on bool, 
 	return power(ctx, c, a)
 }
 
-// connect opens a session. Cipher suite 17 is tried first; many controllers have only 3.
+// connect opens a session. It tries cipher suite 17 first; many controllers have only 3.
 func connect(ctx context.Context, a Access) (*client.Client, error) {
 	host, number, err := net.SplitHostPort(a.Address)
 	if err != nil {
@@ -93,10 +93,10 @@ func connect(ctx context.Context, a Access) (*client.Client, error) {
 			return nil, err
 		}
 	}
-	if strings.Contains(host, ":") { // the library puts ":PORT" behind it
+	if strings.Contains(host, ":") { // the library appends ":PORT"
 		host = "[" + strings.Trim(host, "[]") + "]"
 	}
-	for _, level := range []types.PrivilegeLevel{types.PrivilegeLevelAdministrator, types.PrivilegeLevelOperator} { // which is enough for power
+	for _, level := range []types.PrivilegeLevel{types.PrivilegeLevelAdministrator, types.PrivilegeLevelOperator} { // sufficient for power
 		c, err := client.NewClient(host, n, a.User, string(a.Password))
 		if err != nil {
 			return nil, failed(err, a, "reach the machine's BMC")
@@ -114,7 +114,7 @@ func connect(ctx context.Context, a Access) (*client.Client, error) {
 	return nil, fail.New(fail.Internal, "no privilege level is tried").At(a.Address) // never
 }
 
-// resolve returns the address of a controller, which the library would look up by itself.
+// resolve returns the address of a controller, which the library would otherwise look up itself.
 func (a Access) resolve(ctx context.Context, host string) (string, error) {
 	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	if err != nil || len(ips) == 0 {

@@ -57,7 +57,7 @@ func TestIPMI(t *testing.T) {
 			t.Errorf("%s: %v, %v", step.action, on, err)
 		}
 	}
-	flags := testkit.Value(chassis.GetBootFlags(t.Context()))(t) // takes its lock, so that what else it has counted can be read
+	flags := testkit.Value(chassis.GetBootFlags(t.Context()))(t) // takes its lock, so that its other counters can be read
 	if chassis.PowerCycles != 1 || chassis.ColdResets != 1 || flags.Persist {
 		t.Errorf("%d cycles, %d resets, boot flags %+v", chassis.PowerCycles, chassis.ColdResets, flags)
 	}
@@ -100,7 +100,7 @@ func TestIPMIv6(t *testing.T) {
 	}
 	for _, address := range []string{"::1", "[::1]", "[::1]:623"} {
 		a.Address = address
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // nothing answers at the usual port
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // nothing answers at the default port
 		_, err := Controllers{}.Power(ctx, a, "status", AsUsual)
 		cancel()
 		if testkit.Fails(t, err, fail.Unreachable); err != nil && (strings.Contains(err.Error(), "colons") || strings.Contains(err.Error(), "resolve")) {

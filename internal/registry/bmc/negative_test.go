@@ -19,7 +19,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// odder makes a self-signed certificate, and signs it again after a change of its content.
+// odder makes a self-signed certificate, and signs it again after changing its content.
 func odder(t *testing.T, change func(tbs []byte) []byte) tls.Certificate {
 	t.Helper()
 	key := testkit.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
@@ -38,8 +38,8 @@ func odder(t *testing.T, change func(tbs []byte) []byte) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{testkit.Value(asn1.Marshal(parts))(t)}, PrivateKey: key}
 }
 
-// TestNegativeSerial: a BMC's certificate with a negative serial number, which RFC 5280 forbids and some make, is pinned as others are. One that is no
-// certificate at all is named.
+// TestNegativeSerial: a BMC's certificate with a negative serial number, which RFC 5280 forbids and some BMCs have, can be pinned like any other. The
+// error for malformed data says that it is not a certificate.
 func TestNegativeSerial(t *testing.T) {
 	serial := bytes.Repeat([]byte{0x7f}, 16)
 	for _, first := range []byte{0x80, 0xff, 0xa5} {
@@ -55,7 +55,7 @@ func TestNegativeSerial(t *testing.T) {
 	testkit.Fails(t, err, fail.Unreachable, "certificate is malformed")
 }
 
-// errParse is what crypto/tls says of a malformed certificate.
+// errParse is crypto/tls's text for a malformed certificate.
 type errParse struct{}
 
 func (errParse) Error() string {

@@ -13,12 +13,12 @@ import (
 // Redfish switches power by Redfish, DMTF's API of controllers over HTTPS.
 type Redfish struct{}
 
-// resets lists the ResetTypes for each action, the best first: controllers say which they have.
+// resets lists the ResetTypes for each action, the best first: controllers say which they support.
 var resets = map[string][]string{
 	"on": {"On", "ForceOn"}, "off": {"ForceOff"}, "cycle": {"PowerCycle"}, "reset": {"ForceRestart"}, "shutdown": {"GracefulShutdown"},
 }
 
-// Power does something with a machine's power, and returns whether it is on then. After on, off and a cycle it waits until that is so.
+// Power performs a power action on a machine, and returns whether the machine is on afterwards. After on, off and a cycle it waits for the result.
 func (Redfish) Power(ctx context.Context, a Access, action, boot string) (on bool, err error) {
 	if _, known := resets[action]; !known && action != "status" {
 		return false, unknown(action)
@@ -36,7 +36,7 @@ func (Redfish) Power(ctx context.Context, a Access, action, boot string) (on boo
 	return r.do(ctx, action)
 }
 
-// open logs in and finds the machine. Like each part of the work it has its own deadline: a slow part takes no time from the next.
+// open logs in and finds the machine. Like each part of the work it has its own deadline, so that a slow part takes no time from the next.
 func open(ctx context.Context, a Access) (*redfish, error) {
 	ctx, cancel := context.WithTimeout(ctx, settles)
 	defer cancel()
@@ -69,7 +69,7 @@ func (r *redfish) look(ctx context.Context) error {
 	return nil
 }
 
-// The states of a machine's power that say whether it is on. Others, as PoweringOn and Paused, do not.
+// The power states that mean on or off. Others, such as PoweringOn and Paused, mean neither.
 const (
 	stateOn  = "On"
 	stateOff = "Off"
@@ -98,7 +98,7 @@ func (r *redfish) do(ctx context.Context, action string) (bool, error) {
 	case action == "status":
 		return r.status()
 	case r.s.state == stateOn && action == "on", r.s.state == stateOff && (action == "off" || action == "shutdown"):
-		return r.on(), nil // many controllers refuse what is so already
+		return r.on(), nil // many controllers refuse an action whose result is already present
 	case r.s.state == "PoweringOn" && action == "on", r.s.state == "PoweringOff" && action == "off":
 		return r.until(limited, goal)
 	case action == "cycle" && r.s.state == stateOff: // a machine that is off can't be cycled
@@ -123,13 +123,13 @@ func (r *redfish) do(ctx context.Context, action string) (bool, error) {
 	return r.on(), err
 }
 
-// offers reports whether a controller has a ResetType. Some list theirs wrongly and say it right in the action's own description; one that says
-// nothing is asked for the usual.
+// offers reports whether a controller supports a ResetType. Some list theirs wrongly, but correctly in the action's own description. A controller
+// that lists none is assumed to support the usual ones.
 func (r *redfish) offers(ctx context.Context, kind string) bool {
 	if len(r.s.offered) > 0 && !slices.Contains(r.s.offered, kind) || len(r.s.offered) == 0 {
 		if r.s.info != "" {
 			more, err := r.c.resetTypes(ctx, r.s.info)
-			if err == nil { // what can't be read says nothing
+			if err == nil { // an unreadable one is no information
 				r.s.offered = append(r.s.offered, more...)
 			}
 			r.s.info = ""
@@ -138,8 +138,8 @@ func (r *redfish) offers(ctx context.Context, kind string) bool {
 	return len(r.s.offered) == 0 || slices.Contains(r.s.offered, kind)
 }
 
-// reset asks for a reset, and follows the task that it becomes. If-Match is for resources that change, and few controllers want it here: it is sent
-// where one does. A refusal does not count if the machine's power already is as wanted.
+// reset requests a reset, and follows the resulting task. If-Match is for resources that change, and few controllers require it here: reset sends it
+// only to those. It ignores a refusal if the machine's power already is as wanted.
 func (r *redfish) reset(ctx context.Context, kind, goal string) error {
 	var resp *answer
 	var err error
@@ -181,7 +181,7 @@ func (r *redfish) until(ctx context.Context, want string) (bool, error) {
 	}
 }
 
-// sameUUID compares UUIDs. Firmware may have turned the bytes of the first three parts round.
+// sameUUID compares UUIDs. Firmware may have reversed the bytes of the first three parts.
 func sameUUID(one, other string) bool {
 	plain := func(u string) string { return strings.ReplaceAll(strings.ToLower(u), "-", "") }
 	a, b := plain(one), plain(other)

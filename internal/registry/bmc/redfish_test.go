@@ -33,7 +33,7 @@ func (c *computer) Reset(kind, from string) error {
 	return nil
 }
 
-// did returns what the machine was told since the last call.
+// did returns the machine's actions since the last call.
 func (c *computer) did() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -165,7 +165,7 @@ func TestRedfishTaskFails(t *testing.T) {
 	testkit.Fails(t, err, fail.Refused, "power supply")
 }
 
-// TestRedfishHangs has a machine that does not do what it is told: the time ends, the session is closed.
+// TestRedfishHangs: a machine does not do what it is told; the time limit ends the action, and the session is closed.
 func TestRedfishHangs(t *testing.T) {
 	m, _, a := redfishService(t, redfishtest.Options{})
 	m.hang = true
@@ -176,7 +176,7 @@ func TestRedfishHangs(t *testing.T) {
 }
 
 func TestRedfishSystems(t *testing.T) {
-	const turned = "33221100-5544-7766-8899-AABBCCDDEEFF" // the same, as some firmware has it
+	const turned = "33221100-5544-7766-8899-AABBCCDDEEFF" // the same, in the form of some firmware
 	_, _, a := redfishService(t, redfishtest.Options{Machines: map[string]string{"Blade.1": "f2a1bb00-0000-0000-0000-000000000001", "Blade.2": turned}})
 	testkit.Value(Controllers{}.Power(t.Context(), a, "status", AsUsual))(t)
 	a.System = "Blade.1"
@@ -186,7 +186,7 @@ func TestRedfishSystems(t *testing.T) {
 	testkit.Fails(t, err, fail.NotFound, "Blade.1, Blade.2", "--system")
 }
 
-// TestRedfishElsewhere: a service tries to get the session's token sent to another host.
+// TestRedfishElsewhere: a service tries to make the client send the session's token to another host.
 func TestRedfishElsewhere(t *testing.T) {
 	_, s, a := redfishService(t, redfishtest.Options{Elsewhere: "@127.0.0.1:1/"})
 	_, err := Controllers{}.Power(t.Context(), a, "on", AsUsual)

@@ -16,7 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// redirected is the access to a server in front of f that sends the root elsewhere.
+// redirected is the access to a server in front of f that redirects the root.
 func redirected(t *testing.T, f *fake, a Access, code int, to string) Access {
 	t.Helper()
 	behind := testkit.Value(url.Parse("https://" + a.Address))(t)
@@ -37,7 +37,7 @@ func redirected(t *testing.T, f *fake, a Access, code int, to string) Access {
 	return a
 }
 
-// makes are ComputerSystems of several makes: the fields that power control needs, and some others.
+// makes are ComputerSystems of several vendors: the fields that power control needs, and some others.
 var makes = map[string]odd{
 	"sushy-tools": {root: roots["sushy-tools"], at: "/redfish/v1/Systems/c7a5fdbd-cdaf-9455-926a-d65c16db1809", system: `{"@odata.type":"#ComputerSystem.v1_13_0.ComputerSystem","Id":"c7a5fdbd-cdaf-9455-926a-d65c16db1809",
 "Name":"vbmc","UUID":"c7a5fdbd-cdaf-9455-926a-d65c16db1809","PowerState":%s,"Boot":{"BootSourceOverrideEnabled":"Continuous","BootSourceOverrideTarget":"Hdd",
@@ -82,7 +82,7 @@ var makes = map[string]odd{
 "@odata.id":"/redfish/v1/Systems/437XR1138R2"}`},
 }
 
-// TestRedfishMakes does all with machines of several makes.
+// TestRedfishMakes performs all actions on machines of several vendors.
 func TestRedfishMakes(t *testing.T) {
 	for name, o := range makes {
 		t.Run(name, func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestRedfishMakes(t *testing.T) {
 					t.Errorf("%s from %q: %v, %v; %s", s.action, s.boot, on, err, strings.Join(f.seen, ", "))
 				}
 			}
-			if name != "HPE iLO 4" { // it says that it has none
+			if name != "HPE iLO 4" { // it reports none
 				if on, err := (Controllers{}).Power(t.Context(), a, "shutdown", AsUsual); err != nil || on {
 					t.Errorf("shutdown: %v, %v", on, err)
 				}
@@ -151,7 +151,7 @@ func TestRedfishOtherFields(t *testing.T) {
 	}
 }
 
-// TestRedfishNeighbours reads the machine that is meant: what others answer is of no account.
+// TestRedfishNeighbours reads the requested machine: other machines' answers do not matter.
 func TestRedfishNeighbours(t *testing.T) {
 	for _, code := range []int{200, 400, 401, 403, 404, 500, 501} {
 		for _, by := range []string{"UUID", "system", "path"} {

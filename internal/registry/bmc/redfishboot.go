@@ -20,7 +20,7 @@ var modes = map[string]string{"efi": "UEFI", "bios": "Legacy"}
 // errNotKept is the error for a boot source that a controller accepts and does not keep.
 var errNotKept = errors.New("the BMC accepts the boot source, and does not keep it")
 
-// bootFrom makes the machine boot from something once.
+// bootFrom sets the source of the machine's next boot.
 func (r *redfish) bootFrom(ctx context.Context, from string) error {
 	target := targets[from][0]
 	if offered := r.s.boot.targets; len(offered) > 0 {
@@ -43,8 +43,8 @@ func (r *redfish) bootFrom(ctx context.Context, from string) error {
 	return r.a.refused(err, "make the machine boot from the "+from)
 }
 
-// setBoot sets the target of the next boot. Controllers differ in where they take it and whether they need the mode: if one refuses the target or does not keep it,
-// setBoot tries the next combination.
+// setBoot sets the target of the next boot. Controllers differ in the resource that they accept it on and in whether they require the mode: if a
+// controller refuses the target or does not keep it, setBoot tries the next combination.
 func (r *redfish) setBoot(ctx context.Context, target string) error {
 	places := []string{r.s.path}
 	if r.s.settings != "" && r.s.settings != r.s.path {
@@ -81,8 +81,8 @@ func (r *redfish) setBoot(ctx context.Context, target string) error {
 // keeping is how long a controller may take to show a boot source that it has accepted.
 const keeping = 2 * time.Second
 
-// kept returns errNotKept if neither the place that was changed nor the machine itself shows the boot source: a status of success does not say that
-// each property was taken. What can't be read, and a machine that shows no boot source at all, says nothing.
+// kept returns errNotKept if neither the changed resource nor the machine itself shows the boot source, because a status of success does not mean
+// that every property was accepted. Unreadable resources, and a machine that shows no boot source at all, do not count.
 func (r *redfish) kept(ctx context.Context, place, target string) error {
 	tick, late := time.NewTicker(looks), time.After(keeping)
 	defer tick.Stop()
@@ -101,7 +101,7 @@ func (r *redfish) kept(ctx context.Context, place, target string) error {
 			if strings.EqualFold(shown, target) && (enabled == "" || slices.Contains([]string{"once", "continuous"}, strings.ToLower(enabled))) {
 				return nil
 			}
-			// a Settings resource without a boot source is known to take none
+			// a Settings resource without a boot source is known to accept none
 			known = known || shown != "" || at != r.s.path
 		}
 		if !known {
@@ -138,8 +138,8 @@ func (b redfishBoot) tries(firmware string) []string {
 	return slices.DeleteFunc(out, func(m string) bool { return m != "" && len(b.modes) > 0 && !slices.Contains(b.modes, m) })
 }
 
-// patch changes a resource. Where the resource has changed since it was read, patch reads it again; where a controller accepts no tag as it gave it,
-// patch sends the tag in other forms, then any, then none. scheduled reports that the change waits for the machine's reset.
+// patch changes a resource. If the resource has changed since it was read, patch reads it again; if a controller does not accept its own tag, patch
+// sends the tag in other forms, then any, then none. scheduled reports that the change waits for the machine's reset.
 func (r *redfish) patch(ctx context.Context, place string, body any) (scheduled bool, err error) {
 	var tried []string
 	var refused error
@@ -149,7 +149,7 @@ func (r *redfish) patch(ctx context.Context, place string, body any) (scheduled 
 			return false, err
 		}
 		now := &redfishSystem{}
-		if err == nil { // some controllers have settings that can be written and not read
+		if err == nil { // some controllers have settings that can be written but not read
 			now.etags = resp.etags()
 		}
 		if refused != nil && slices.Equal(tried, now.etags) {
@@ -172,7 +172,7 @@ func (r *redfish) patch(ctx context.Context, place string, body any) (scheduled 
 	return false, refused
 }
 
-// unmatched reports whether a controller wants another If-Match.
+// unmatched reports whether a controller requires another If-Match.
 func unmatched(err error) bool {
 	code := statusOf(err)
 	return code == http.StatusPreconditionFailed || code == http.StatusPreconditionRequired

@@ -27,7 +27,7 @@ const mostRedirects = 5
 // redirects are the statuses of redirects.
 var redirects = []int{http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect}
 
-// redfishClient speaks to one controller, in a session or with each request's own password.
+// redfishClient is a client of one controller, with a session or with the password in each request.
 type redfishClient struct {
 	access  Access
 	http    *http.Client
@@ -36,14 +36,14 @@ type redfishClient struct {
 	basic   bool
 }
 
-// answer is an answer that is no refusal.
+// answer is an answer other than a refusal.
 type answer struct {
 	status int
 	header http.Header
 	fields fields
 }
 
-// etags are the answer's tags: the header's, and the body's where that differs.
+// etags are the answer's tags: the header's, and the body's if it differs.
 func (a *answer) etags() (out []string) {
 	for _, t := range []string{a.header.Get("ETag"), a.fields.text("@odata.etag")} {
 		if t = strings.TrimSpace(t); t != "" && !slices.Contains(out, t) {
@@ -57,7 +57,7 @@ func (a *answer) etags() (out []string) {
 type httpError struct {
 	status int
 	text   string
-	basic  bool // it asks for the password with the request
+	basic  bool // it requires the password in the request
 }
 
 func (e *httpError) Error() string {
@@ -73,26 +73,26 @@ func statusOf(err error) int {
 	return 0
 }
 
-// asksBasic reports whether a refusal asks for the password with the request.
+// asksBasic reports whether a refusal asks for the password in the request.
 func asksBasic(h http.Header) bool {
 	return slices.ContainsFunc(h.Values("WWW-Authenticate"), func(v string) bool { return strings.Contains(strings.ToLower(v), "basic") })
 }
 
-// offersBasic reports whether err is a refusal that does.
+// offersBasic reports whether err is a refusal that asks for the password in the request.
 func offersBasic(err error) bool {
 	var e *httpError
 	return errors.As(err, &e) && e.basic
 }
 
-// logIn opens a session, and returns the paths of the controller's machines. Where sessions are not to be had, each request has the password: the
-// specification wants both of every service, and many have one of them.
+// logIn opens a session, and returns the paths of the controller's machines. If sessions are not available, each request has the password: the
+// specification requires both of every service, and many have only one.
 func logIn(ctx context.Context, a Access) (*redfishClient, []string, error) {
 	const what = "log in to the machine's BMC"
 	c := &redfishClient{access: a, http: a.client()}
 	root, err := c.get(ctx, "/redfish/v1/", "Systems", "Links", "SessionService")
 	offered := err == nil // sessions, if the root names them
 	if code := statusOf(err); code == http.StatusUnauthorized || code == http.StatusForbidden {
-		root = &answer{} // it tells strangers nothing: paths are those of the specification
+		root = &answer{} // it shows nothing without a login: use the specification's paths
 		root.fields = fields{"SessionService": json.RawMessage(`"/redfish/v1/SessionService"`)}
 	} else if err != nil {
 		return nil, nil, a.refused(err, what)
@@ -110,15 +110,15 @@ func logIn(ctx context.Context, a Access) (*redfishClient, []string, error) {
 		if opened = c.open(hasty(ctx), sessions); opened != nil && statusOf(opened) == 0 {
 			return nil, nil, a.refused(opened, what)
 		}
-		// The same password with a request would be a second failure: controllers lock accounts after a few. Where it is another service that wants to
-		// know who asks, as a proxy does, it says so.
+		// The same password in a request would be a second failure, and controllers lock accounts after a few. Another service that requires
+		// authentication, such as a proxy, says so.
 		if statusOf(opened) == http.StatusUnauthorized && offered && !offersBasic(opened) {
 			return nil, nil, a.refused(opened, what)
 		}
 	}
 	c.basic = opened != nil
 	members, err := c.members(ctx, systems)
-	if code := statusOf(err); c.basic && statusOf(opened) == http.StatusServiceUnavailable && code == http.StatusUnauthorized { // it was busy, and has sessions alone
+	if code := statusOf(err); c.basic && statusOf(opened) == http.StatusServiceUnavailable && code == http.StatusUnauthorized { // it was busy, and supports only sessions
 		if c.basic, opened = false, c.open(ctx, sessions); opened == nil {
 			members, err = c.members(ctx, systems)
 		}
@@ -126,7 +126,7 @@ func logIn(ctx context.Context, a Access) (*redfishClient, []string, error) {
 	if err != nil {
 		c.logOut(ctx)
 		if code := statusOf(opened); statusOf(err) == http.StatusUnauthorized && code != 0 && code != http.StatusNotFound && code != http.StatusMethodNotAllowed {
-			err = opened // it has sessions, and says why there is none for us
+			err = opened // it supports sessions, and says why it refuses one
 		}
 		if c.token == "" {
 			return nil, nil, a.refused(err, what)
@@ -152,12 +152,12 @@ func (c *redfishClient) open(ctx context.Context, sessions string) error {
 	return nil
 }
 
-// logOut closes the session: controllers have few.
+// logOut closes the session, because controllers have few.
 func (c *redfishClient) logOut(ctx context.Context) {
 	if c.token != "" && c.session != "" {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answers)
 		defer cancel()
-		_, _ = c.send(hasty(ctx), http.MethodDelete, c.session, "", nil) // one that stays open ends by itself
+		_, _ = c.send(hasty(ctx), http.MethodDelete, c.session, "", nil) // an unclosed session ends by itself
 	}
 	c.http.CloseIdleConnections()
 }
@@ -202,7 +202,7 @@ func (c *redfishClient) send(ctx context.Context, method, at, match string, body
 	defer func() { _ = resp.Body.Close() }()
 	f, err := readFields(io.LimitReader(resp.Body, mostBytes), "@odata.id", "TaskMonitor", "TaskState", "Messages")
 	if err != nil {
-		f = nil // none, HTML, or text: it was done all the same
+		f = nil // none, HTML, or text: the action succeeded nevertheless
 	}
 	return &answer{resp.StatusCode, resp.Header, f}, nil
 }
@@ -292,7 +292,7 @@ func (c *redfishClient) redirected(from *url.URL, to string) (string, error) {
 func (c *redfishClient) reason(r io.Reader) string {
 	f, err := readFields(io.LimitReader(r, 1<<20), "error")
 	if err != nil {
-		return "" // HTML, or nothing: the status has to do
+		return "" // HTML, or nothing: use the status
 	}
 	e := f.object("error")
 	said := []string{e.text("message")}
@@ -312,11 +312,11 @@ func (c *redfishClient) reason(r io.Reader) string {
 	return out
 }
 
-// waiting is how long a task for the next boot may wait before it counts as one that the reset starts.
+// waiting is how long a task may stay unstarted before it counts as waiting for the reset.
 const waiting = 5 * time.Second
 
-// follow waits for the task that an action has become, if it has. One that the controller does not know any more has ended. One that has not begun
-// after a time may wait for a reset, as changes of settings do: it is not waited for, and pending is true.
+// follow waits for the end of an action's task, if it has one. A task that the controller no longer knows has ended. A task that does not begin after
+// a while may wait for a reset, like changes of settings: follow then stops waiting and returns pending.
 func (c *redfishClient) follow(ctx context.Context, resp *answer, begins time.Duration) (pending bool, err error) {
 	if resp.status != http.StatusAccepted {
 		return false, nil
@@ -362,10 +362,10 @@ func (c *redfishClient) follow(ctx context.Context, resp *answer, begins time.Du
 	return false, nil
 }
 
-// notBegun lists the states of a task that waits.
+// notBegun lists the states of a task that has not begun.
 var notBegun = []string{"New", "Starting", "Pending", "Suspended", "Service", "Interrupted"}
 
-// pause is how long to wait before a task is looked at again.
+// pause returns how long to wait before a task is read again.
 func pause(h http.Header) time.Duration {
 	if wait, ok := retryAfter(h); ok {
 		return wait
@@ -373,7 +373,7 @@ func pause(h http.Header) time.Duration {
 	return looks
 }
 
-// retryAfter reads Retry-After: seconds, or a date.
+// retryAfter parses Retry-After: seconds, or a date.
 func retryAfter(h http.Header) (time.Duration, bool) {
 	said := strings.TrimSpace(h.Get("Retry-After"))
 	if n, err := strconv.Atoi(said); err == nil && n >= 0 && n < 1<<20 {

@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// refused turns what went wrong into an error for people.
+// refused converts a failure into an error for people.
 func (a Access) refused(err error, what string) error {
 	var own *fail.Error
 	var cert *tls.CertificateVerificationError

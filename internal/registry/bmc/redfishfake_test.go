@@ -19,28 +19,28 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// odd is a BMC with the peculiarities of one make.
+// odd is a BMC with the peculiarities of one vendor.
 type odd struct {
-	root      string                                             // body; empty: the usual
+	root      string                                             // body; empty: the default
 	rootCode  int                                                // status of the root without a login
-	sessions  func(f *fake) (int, string)                        // answers a login; nil: it is accepted
+	sessions  func(f *fake) (int, string)                        // answers a login; nil: accept it
 	asks      string                                             // WWW-Authenticate of a 401
-	noBasic   bool                                               // passwords with requests are refused
+	noBasic   bool                                               // refuses passwords in requests
 	system    string                                             // body with %s for the power state as JSON and %s for the boot override's mode
 	at        string                                             // its path
 	members   []string                                           // others, which answer with otherCode
 	other     int                                                // their status
-	states    []string                                           // PowerState as JSON, one for each look; the last stays. nil: On or Off, as the machine is
+	states    []string                                           // PowerState as JSON, one for each read; the last stays. nil: On or Off, like the machine
 	etag      string                                             // of the header
-	match     func(ifMatch string) int                           // status for a PATCH; 0: fine
-	rematch   func(ifMatch string) int                           // status for a reset; 0: fine
-	patch     func(f *fake, at string, boot map[string]any) int  // status; nil: fine
-	keep      func(f *fake, at string, boot map[string]any) bool // whether a PATCH that is accepted is carried out; nil: it is
-	patchAs   func(w http.ResponseWriter)                        // answers a PATCH that is accepted; nil: 204
+	match     func(ifMatch string) int                           // status for a PATCH; 0: success
+	rematch   func(ifMatch string) int                           // status for a reset; 0: success
+	patch     func(f *fake, at string, boot map[string]any) int  // status; nil: success
+	keep      func(f *fake, at string, boot map[string]any) bool // whether an accepted PATCH takes effect; nil: it does
+	patchAs   func(w http.ResponseWriter)                        // answers an accepted PATCH; nil: 204
 	resetAs   func(w http.ResponseWriter)                        // answers a reset; nil: 204
 	info      string                                             // body of the ActionInfo
 	elsewhere map[string]string                                  // further bodies by path
-	tls       *tls.Config                                        // nil: the usual
+	tls       *tls.Config                                        // nil: the default
 	moved     func(path string) (code int, to string)            // redirects a path; code 0: it does not
 }
 
@@ -86,7 +86,7 @@ func serve(t *testing.T, o odd) (*fake, Access) {
 		Fingerprint: "sha256:" + hex.EncodeToString(sum[:]), UUID: uuid}
 }
 
-// ServeHTTP answers as the BMC does.
+// ServeHTTP answers like the BMC.
 func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -105,7 +105,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.basics++
 	}
 	if f.asks != "" {
-		w.Header().Set("WWW-Authenticate", f.asks) // of use with a 401 alone
+		w.Header().Set("WWW-Authenticate", f.asks) // valid only with a 401
 	}
 	known := r.Header.Get("X-Auth-Token") == "token" && f.open > 0 || basic && !f.noBasic && user == "admin" && password == testkit.Secret
 	switch p := strings.TrimSuffix(r.URL.Path, "/"); {
@@ -174,7 +174,7 @@ func (f *fake) logIn(w http.ResponseWriter, r *http.Request) {
 	}
 	f.open++
 	w.Header().Set("X-Auth-Token", "token")
-	w.Header().Set("Location", "https://192.0.2.1/redfish/v1/SessionService/Sessions/1") // as behind a NAT
+	w.Header().Set("Location", "https://192.0.2.1/redfish/v1/SessionService/Sessions/1") // as behind NAT
 	say(w, 201, `{"@odata.id":"/redfish/v1/SessionService/Sessions/1","Id":"1"}`)
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// withSettings is a system that has its next boot's source in a Settings resource.
+// withSettings is a system with its boot source in a Settings resource.
 var withSettings = strings.Replace(usualSystem, `"Id"`, `"@Redfish.Settings":{"SettingsObject":{"@odata.id":"/redfish/v1/Systems/1/Settings"}},"Id"`, 1)
 
 const settingsPath = "/redfish/v1/Systems/1/Settings"

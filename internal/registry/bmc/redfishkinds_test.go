@@ -12,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// roots are service roots without sessions, as several services give them.
+// roots are service roots without sessions, like those of several services.
 var roots = map[string]string{
 	"sushy-tools": `{"@odata.type":"#ServiceRoot.v1_5_0.ServiceRoot","Id":"RedvirtService","RedfishVersion":"1.5.0","Systems":{"@odata.id":"/redfish/v1/Systems"},
 "Managers":{"@odata.id":"/redfish/v1/Managers"},"@odata.id":"/redfish/v1/"}`,
@@ -28,11 +28,11 @@ func refusing(code int, text string) func(*fake) (int, string) {
 	return func(*fake) (int, string) { return code, text }
 }
 
-// TestRedfishLogin logs in to services with sessions, without, and with sessions that are not to be had.
+// TestRedfishLogin logs in to services with sessions, without sessions, and with unavailable ones.
 func TestRedfishLogin(t *testing.T) {
 	type login struct {
 		o       odd
-		refused string // empty: it is accepted
+		refused string // empty: login succeeds
 		kind    fail.Kind
 		open    int
 	}
@@ -85,7 +85,7 @@ func TestRedfishLogin(t *testing.T) {
 			t.Parallel()
 			_, a := serve(t, c.o)
 			a.Password = []byte("wrong-" + testkit.Secret)
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // a service that is busy is asked again until then
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // number of retries while the service is busy
 			defer cancel()
 			_, err := Controllers{}.Power(ctx, a, "status", AsUsual)
 			if k := fail.KindOf(err); k != fail.Unauthorized && k != fail.Refused && k != fail.NotReady || strings.Contains(err.Error(), testkit.Secret) {
@@ -95,7 +95,7 @@ func TestRedfishLogin(t *testing.T) {
 	}
 }
 
-// TestRedfishTries counts how often a password is sent at one action: controllers lock accounts after a few wrong ones.
+// TestRedfishTries counts how often an action sends a password: controllers lock accounts after a few wrong ones.
 func TestRedfishTries(t *testing.T) {
 	for name, c := range map[string]struct {
 		o    odd
@@ -121,7 +121,7 @@ func TestRedfishTries(t *testing.T) {
 	}
 }
 
-// TestRedfishRedirect follows a controller to another path of its own, and nowhere else.
+// TestRedfishRedirect: the client follows a controller to another path of its own, and nowhere else.
 func TestRedfishRedirect(t *testing.T) {
 	for _, code := range []int{301, 302, 307, 308} {
 		f, a := serve(t, odd{})
@@ -132,7 +132,7 @@ func TestRedfishRedirect(t *testing.T) {
 	}
 }
 
-// TestRedfishMode sets the boot mode as controllers want it.
+// TestRedfishMode: the client sets the boot mode as each controller requires.
 func TestRedfishMode(t *testing.T) {
 	has := func(boot map[string]any) bool { return boot["BootSourceOverrideMode"] != nil }
 	want := func(ok func(f *fake, at string, boot map[string]any) bool) func(*fake, string, map[string]any) int {
@@ -148,7 +148,7 @@ func TestRedfishMode(t *testing.T) {
 	for name, c := range map[string]struct {
 		o        odd
 		firmware string
-		now      any // the mode before
+		now      any // the previous mode
 		want     string
 	}{
 		"UEFI stays":                    {odd{}, "efi", "UEFI", "UEFI"},
@@ -193,7 +193,7 @@ func TestRedfishMode(t *testing.T) {
 	}
 }
 
-// TestRedfishTags sends If-Match as controllers compare it.
+// TestRedfishTags: the client sends If-Match as each controller compares it.
 func TestRedfishTags(t *testing.T) {
 	only := func(accepted ...string) func(string) int {
 		return func(m string) int {
@@ -254,7 +254,7 @@ func TestRedfishTags(t *testing.T) {
 	}
 }
 
-// TestRedfishStates says of each state whether the machine is on, and brings a machine in any state to be on, and off.
+// TestRedfishStates: the client knows for each state whether the machine is on, and switches a machine in any state on and off.
 func TestRedfishStates(t *testing.T) {
 	for state, c := range map[string]struct {
 		on    bool

@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestRedfishRedirectKeepsMethod switches power through controllers that redirect every path to the one with, or without, the last slash.
+// TestRedfishRedirectKeepsMethod switches power through controllers that redirect every path to the one with, or without, the trailing slash.
 func TestRedfishRedirectKeepsMethod(t *testing.T) {
 	for _, code := range []int{301, 302, 307, 308} {
 		for _, slash := range []bool{true, false} {
@@ -39,7 +39,7 @@ func TestRedfishRedirectKeepsMethod(t *testing.T) {
 	}
 }
 
-// TestRedfishSeeOther gets the result of a request that a controller carried out and shows elsewhere.
+// TestRedfishSeeOther: the client reads the result of a request that a controller carried out and shows at another path.
 func TestRedfishSeeOther(t *testing.T) {
 	f, a := serve(t, odd{resetAs: func(w http.ResponseWriter) {
 		w.Header().Set("Location", "/redfish/v1/Systems/1")
@@ -51,7 +51,8 @@ func TestRedfishSeeOther(t *testing.T) {
 	}
 }
 
-// TestRedfishRedirectEnds: a redirect to another address is refused before anything is sent there, a circle ends, and one without an address is an error.
+// TestRedfishRedirectEnds: the client refuses a redirect to another address before it sends anything there, a loop ends, and a redirect without an
+// address is an error.
 func TestRedfishRedirectEnds(t *testing.T) {
 	for name, c := range map[string]struct{ to, says string }{
 		"another host": {"https://192.0.2.1/redfish/v1/Systems", "not its own"},

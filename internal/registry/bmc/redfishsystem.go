@@ -14,24 +14,24 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// redfishSystem is what switching power needs of a ComputerSystem. Nothing else of it is read, so that nothing else can be wrong.
+// redfishSystem has the fields of a ComputerSystem that power control needs. It reads no others, so that no others can be wrong.
 type redfishSystem struct {
 	path     string
 	id, uuid string
-	state    string   // On, Off, or what else the controller says; empty: nothing
-	target   string   // where resets go
-	offered  []string // ResetTypes; empty: it does not say
-	info     string   // where the action describes itself; empty: nowhere
-	settings string   // where what the machine boots from is changed; empty: in the system itself
+	state    string   // On, Off, or another state; empty: none reported
+	target   string   // target of resets
+	offered  []string // ResetTypes; empty: not reported
+	info     string   // description of the action; empty: none
+	settings string   // resource for the boot source; empty: the system itself
 	boot     redfishBoot
-	etags    []string // as the controller gives them
+	etags    []string // as sent by the controller
 }
 
 // redfishBoot describes a system's next boot.
 type redfishBoot struct {
-	mode    string   // UEFI or Legacy; empty: it has none
-	modes   []string // that it takes; empty: it does not say
-	targets []string // that it takes; empty: it does not say
+	mode    string   // UEFI or Legacy; empty: none
+	modes   []string // accepted targets; empty: not reported
+	targets []string // accepted modes; empty: not reported
 }
 
 // fields are the members of a JSON object. A member of another type reads as empty.
@@ -63,7 +63,7 @@ func (f fields) list(name string) (out []json.RawMessage) {
 	return out
 }
 
-// link is the path of another resource: {"@odata.id": PATH}, and from some controllers the path alone.
+// link is the path of another resource: {"@odata.id": PATH}, or from some controllers only the path.
 func (f fields) link(name string) string {
 	if at := f.object(name).text("@odata.id"); at != "" {
 		return at
@@ -79,7 +79,7 @@ func text(v json.RawMessage) string {
 	return s
 }
 
-// readFields reads some members of a JSON object, one after the other, and keeps no others: a controller may send many megabytes.
+// readFields reads some members of a JSON object, one after the other, and keeps no others, because a controller may send many megabytes.
 func readFields(r io.Reader, names ...string) (fields, error) {
 	d := json.NewDecoder(skipMark(r))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
@@ -102,7 +102,7 @@ func readFields(r io.Reader, names ...string) (fields, error) {
 	return out, nil
 }
 
-// skipMark leaves out a byte order mark.
+// skipMark skips a byte order mark.
 func skipMark(r io.Reader) io.Reader {
 	mark := []byte("\xef\xbb\xbf")
 	first := make([]byte, len(mark))
@@ -131,13 +131,13 @@ func (c *redfishClient) system(ctx context.Context, at string) (*redfishSystem, 
 	if s.id == "" {
 		s.id = lastOf(at)
 	}
-	if s.target == "" { // the path that the specification gives
+	if s.target == "" { // the path in the specification
 		s.target = strings.TrimSuffix(at, "/") + "/Actions/ComputerSystem.Reset"
 	}
 	return s, nil
 }
 
-// powerState writes On and Off as the specification does.
+// powerState writes On and Off as in the specification.
 func powerState(said string) string {
 	for _, known := range []string{stateOn, stateOff} {
 		if strings.EqualFold(said, known) {
@@ -162,7 +162,7 @@ func (c *redfishClient) resetTypes(ctx context.Context, at string) ([]string, er
 	return nil, nil
 }
 
-// choose reads the machine that is meant, by its path where that says which one it is. A member that can't be read is another one.
+// choose returns the requested machine, by its path if that identifies it. It skips a member that can't be read.
 func (c *redfishClient) choose(ctx context.Context, members []string) (*redfishSystem, error) {
 	a := c.access
 	named := slices.IndexFunc(members, func(m string) bool { return a.System != "" && lastOf(m) == a.System })
@@ -199,7 +199,7 @@ func (c *redfishClient) choose(ctx context.Context, members []string) (*redfishS
 		Do("name it: naupegos machine bmc MACHINE --system ID")
 }
 
-// lastOf is the last part of a path.
+// lastOf returns the last part of a path.
 func lastOf(at string) string {
 	last := path.Base(strings.TrimSuffix(at, "/"))
 	if plain, err := url.PathUnescape(last); err == nil {

@@ -19,11 +19,11 @@ import (
 )
 
 const (
-	begins = 30 * time.Second // how long a controller may take to begin an answer: they are slow computers
-	busy   = 2 * time.Second  // how long to wait for one that is busy and doesn't say until when
+	begins = 30 * time.Second // time limit for a controller to begin an answer: they are slow computers
+	busy   = 2 * time.Second  // how long to wait for a busy one that does not say until when
 )
 
-// origin is where a controller answers: https://HOST[:PORT].
+// origin returns the controller's origin: https://HOST[:PORT].
 func (a Access) origin() string {
 	if _, _, err := net.SplitHostPort(a.Address); err != nil && strings.Contains(a.Address, ":") {
 		return "https://[" + strings.Trim(a.Address, "[]") + "]"
@@ -32,7 +32,8 @@ func (a Access) origin() string {
 }
 
 // suites are Go's cipher suites and the suites with RSA key exchange, which Go offers only on request: older controllers (iLO 4, iDRAC 8, HDM) have
-// no others. Go prefers its own. The controller proves who it is all the same; who records the traffic and steals its key later can read it.
+// no others. Go prefers its own. The controller still proves its identity, but an attacker who records the traffic and later steals its key can
+// decrypt it.
 func suites() (ids []uint16) {
 	for _, s := range tls.CipherSuites() {
 		ids = append(ids, s.ID)
@@ -40,12 +41,12 @@ func suites() (ids []uint16) {
 	return append(ids, tls.TLS_RSA_WITH_AES_256_GCM_SHA384, tls.TLS_RSA_WITH_AES_128_GCM_SHA256, tls.TLS_RSA_WITH_AES_256_CBC_SHA, tls.TLS_RSA_WITH_AES_128_CBC_SHA)
 }
 
-// client returns a client that speaks only to this controller, and only if its certificate is trusted.
+// client returns a client that connects only to this controller, and only if its certificate is trusted.
 func (a Access) client() *http.Client {
 	c := &tls.Config{MinVersion: tls.VersionTLS12, CipherSuites: suites()}
 	switch {
 	case a.Fingerprint != "":
-		// A controller's own certificate names nothing that could be checked; that it is this very one is checked instead.
+		// A controller's own certificate contains no name to verify; verify instead that it is the pinned one.
 		c.InsecureSkipVerify = true // VerifyConnection does it
 		c.VerifyConnection = func(s tls.ConnectionState) error {
 			sum := sha256.Sum256(s.PeerCertificates[0].Raw)
@@ -62,7 +63,7 @@ func (a Access) client() *http.Client {
 	}
 	return &http.Client{
 		Transport: &patient{where: strings.TrimPrefix(a.origin(), "https://"), next: &http.Transport{
-			DisableCompression: true, // some controllers change the tags of what they compress
+			DisableCompression: true, // some controllers change the tags of compressed answers
 			TLSClientConfig:    c, DialContext: (&net.Dialer{Timeout: answers, Control: a.control}).DialContext, TLSHandshakeTimeout: begins, ResponseHeaderTimeout: begins,
 		}},
 		Timeout:       settles,
@@ -70,7 +71,7 @@ func (a Access) client() *http.Client {
 	}
 }
 
-// control refuses a connection to an address that the policy excludes. It sees the address that a name has led to.
+// control refuses a connection to an address that the policy excludes. It checks the resolved address.
 func (a Access) control(_, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -79,7 +80,7 @@ func (a Access) control(_, address string, _ syscall.RawConn) error {
 	return a.may(to.Addr())
 }
 
-// untrusted says which certificate a controller shows.
+// untrusted describes the certificate that a controller presents.
 func untrusted(a Access, cert *x509.Certificate, why error) error {
 	sum := sha256.Sum256(cert.Raw)
 	shown := "sha256:" + hex.EncodeToString(sum[:])
@@ -87,13 +88,14 @@ func untrusted(a Access, cert *x509.Certificate, why error) error {
 		Do("if the BMC's own pages show the same, give it as --fingerprint; else another machine answers there")
 }
 
-// haste marks requests that there is another way for.
+// haste marks requests with an alternative.
 type haste struct{}
 
-// hasty has a request that the controller is too busy for fail at once.
+// hasty makes a request fail at once if the controller is too busy for it.
 func hasty(ctx context.Context) context.Context { return context.WithValue(ctx, haste{}, true) }
 
-// patient repeats requests while a controller is busy, and sends them to no other host: a controller's answers contain addresses, which must not lead elsewhere.
+// patient repeats requests while a controller is busy, and sends them to no other host: a controller's answers contain addresses, which must not lead
+// elsewhere.
 type patient struct {
 	where string // HOST[:PORT]
 	next  http.RoundTripper
@@ -117,7 +119,7 @@ func (p *patient) RoundTrip(r *http.Request) (*http.Response, error) {
 			wait = busy
 		}
 		if end, bound := r.Context().Deadline(); bound && time.Until(end) < wait {
-			return resp, nil // it would be too late: the caller learns that the controller is busy
+			return resp, nil // too late: the caller learns that the controller is busy
 		}
 		_ = resp.Body.Close()
 		select {

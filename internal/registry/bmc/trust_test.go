@@ -14,7 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestOldCiphers speaks to controllers that have TLS 1.2 with RSA key exchange alone.
+// TestOldCiphers connects to controllers that support only TLS 1.2 with RSA key exchange.
 func TestOldCiphers(t *testing.T) {
 	for _, id := range []uint16{tls.TLS_RSA_WITH_AES_128_CBC_SHA, tls.TLS_RSA_WITH_AES_256_CBC_SHA, tls.TLS_RSA_WITH_AES_128_GCM_SHA256, tls.TLS_RSA_WITH_AES_256_GCM_SHA384} {
 		t.Run(tls.CipherSuiteName(id), func(t *testing.T) {
@@ -28,7 +28,7 @@ func TestOldCiphers(t *testing.T) {
 	}
 }
 
-// TestNewCiphers: a controller that has better ciphers than RSA key exchange is spoken to with these.
+// TestNewCiphers: the client prefers better ciphers to RSA key exchange if a controller supports them.
 func TestNewCiphers(t *testing.T) {
 	var used uint16
 	_, a := serve(t, odd{tls: &tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_RSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256}, // as many controllers are
@@ -53,7 +53,7 @@ func TestNoCommonCipher(t *testing.T) {
 	}
 }
 
-// TestPlainHTTP says that a service without TLS is one, and sends it nothing.
+// TestPlainHTTP: the error for a service without TLS says so, and nothing is sent to it.
 func TestPlainHTTP(t *testing.T) {
 	asked := false
 	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked = true }))
@@ -66,7 +66,7 @@ func TestPlainHTTP(t *testing.T) {
 	}
 }
 
-// TestAddressesOutsideThePolicy: whatever name leads to an address that the policy excludes, nothing is sent there.
+// TestAddressesOutsideThePolicy: nothing is sent to an address that the policy excludes, whatever name resolves to it.
 func TestAddressesOutsideThePolicy(t *testing.T) {
 	tcp := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	var got atomic.Int32

@@ -15,7 +15,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// refusedDiscoveries are the files in testdata/discoveries that no machine can be known by, and what the refusal says. All others are accepted.
+// refusedDiscoveries are the files in testdata/discoveries that identify no machine, with the text of the refusal. All others are accepted.
 var refusedDiscoveries = map[string]string{
 	"big": "bytes", "lines": "lines", "bom": "JSON", "bootid-empty": "random-id", "bootid-space": "random-id", "disk-neg": "below zero", "disk-string": "form", "ib-boot": "no MAC address of an interface",
 	"ipv4-in-6": "no IPv4 address", "netmask-text": "form", "uuid-braces": "no UUID", "uuid-empty": "no UUID", "uuid-nodash": "no UUID", "uuid-not-present": "no UUID",
@@ -24,7 +24,7 @@ var refusedDiscoveries = map[string]string{
 	"uuid-ff": "many", "uuid-seq": "many", "uuid-seq-le": "many", "uuid-seq-le-second": "many", "uuid-zero": "many",
 }
 
-// ignoredAddresses are the addresses that are left out of the others, by interface.
+// ignoredAddresses are the ignored addresses of the other files, by interface.
 var ignoredAddresses = map[string]string{
 	"bad-mac-extra": "eth9", "ib0": "ibs1", "mcast-mac": "dummy", "zero-mac-vf": "ens1f0v0", "bond": "eth0",
 }
@@ -65,7 +65,7 @@ func TestDiscoveries(t *testing.T) {
 	}
 }
 
-// with puts interfaces and disks into a discovery.
+// with inserts interfaces and disks into a discovery.
 func with(interfaces, disks string) []byte {
 	return fmt.Appendf(nil, `{"boot-info": {"uuid": "b7f5f93a-b029-475f-b3a4-479ba198cb8a", "mac": "52:54:01:00:00:01", "random-id": "x"},
 		"interfaces": [{"name": "eth0", "mac": "52:54:01:00:00:01", "bus": "pci", "permanent": "52:54:01:00:00:01"}%s], "disks": [%s], "lldp": {}, "ignition-journal": []}`, interfaces, disks)
@@ -94,8 +94,8 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// TestManyFunctions: of many virtual functions only the number is kept, so that a machine with hundreds is no larger than others; a machine that has
-// booted by one keeps it.
+// TestManyFunctions: the server keeps only the number of many virtual functions, so that a machine with hundreds is no larger than others; it keeps
+// the one that a machine has booted from.
 func TestManyFunctions(t *testing.T) {
 	functions := func(n int) string {
 		var all strings.Builder
@@ -123,7 +123,7 @@ func TestManyFunctions(t *testing.T) {
 func TestIdentity(t *testing.T) {
 	for name, c := range map[string]struct {
 		other string // fields of a second interface
-		known string // the address that it is known by beside the first; empty: by no other
+		known string // the second address that identifies it; empty: none
 		shown string // why not
 	}{
 		"a second card":                       {`"name": "eth1", "mac": "b8:ca:3a:00:00:02", "bus": "pci", "permanent": "b8:ca:3a:00:00:02"`, "b8:ca:3a:00:00:02", ""},
@@ -131,7 +131,7 @@ func TestIdentity(t *testing.T) {
 		"part of a bond":                      {`"name": "eth1", "mac": "52:54:01:00:00:01", "bus": "pci", "permanent": "b8:ca:3a:00:00:02"`, "b8:ca:3a:00:00:02", ""},
 		"an address that was set by hand":     {`"name": "eth1", "mac": "02:00:00:00:00:07", "bus": "pci", "permanent": "b8:ca:3a:00:00:02"`, "b8:ca:3a:00:00:02", ""},
 		"a BMC's card on USB":                 {`"name": "enx0", "mac": "be:3a:f2:b6:05:9f", "bus": "usb", "permanent": "be:3a:f2:b6:05:9f"`, "", "USB"},
-		"a Redfish host interface":            {`"name": "usb0", "mac": "be:3a:f2:b6:05:9f", "bus": "usb"`, "", "USB"}, // its driver makes an address up
+		"a Redfish host interface":            {`"name": "usb0", "mac": "be:3a:f2:b6:05:9f", "bus": "usb"`, "", "USB"}, // its driver generates an address
 		"a dock with the card's address":      {`"name": "enx1", "mac": "52:54:01:00:00:01", "bus": "usb", "permanent": "52:54:01:00:00:01"`, "", ""},
 		"a port of a switch chip":             {`"name": "swp1", "mac": "52:54:01:00:00:01", "bus": "mdio_bus"`, "", "address of eth0"},
 		"a virtual function":                  {`"name": "ens1f0v0", "mac": "52:54:01:00:00:02", "bus": "pci", "permanent": "52:54:01:00:00:02", "virtual": true`, "", "virtual function"},
@@ -163,7 +163,7 @@ func TestIdentity(t *testing.T) {
 	if len(d.MACs()) != 1 || !strings.Contains(d.Interfaces[1].Ignored, "rack-2") || d.BootInterface().Ignored != "" {
 		t.Errorf("%+v", d.Interfaces)
 	}
-	usb := testkit.Value(Parse([]byte(strings.Replace(string(with("", "")), `"bus": "pci"`, `"bus": "usb"`, 1))))(t) // it has booted by a card on USB
+	usb := testkit.Value(Parse([]byte(strings.Replace(string(with("", "")), `"bus": "pci"`, `"bus": "usb"`, 1))))(t) // it has booted from a USB card
 	if usb.MACs()[0] != usb.Boot.MAC || usb.BootInterface() == nil {
 		t.Errorf("%+v", usb)
 	}

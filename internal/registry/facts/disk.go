@@ -30,7 +30,7 @@ const (
 	DiskFlash = "mtd"
 )
 
-// DiskUSB is the type of disks on USB: sticks, which few say that they can be taken out, and modules inside that hold a maker's or an operator's tools.
+// DiskUSB is the type of disks on USB: sticks, few of which are marked as removable, and internal modules with tools of the vendor or the operator.
 const DiskUSB = "usb"
 
 // Types of disks on a network. Other machines may have them, too.

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestDiskNames: a disk is meant by what its label, lsblk, udev, smartctl or the kernel shows, and by nothing else.
+// TestDiskNames: the names on the label, and from lsblk, udev, smartctl or the kernel, identify a disk; no others do.
 func TestDiskNames(t *testing.T) {
 	sata := Disk{Path: "/dev/sda", Serial: "S1YJNX0H502216", WWID: "naa.5002538e40a0f2b1"}
 	nvme := Disk{Path: "/dev/nvme0n1", Serial: "S4EVNX0M", WWID: "eui.002538b1a1234567"}

@@ -150,8 +150,8 @@ var (
 	})
 )
 
-// joined matches dummies without separators between words, or with a number after them: "ToBeFilledByOEM", "SerNum0", "Default string000". Signs
-// and blanks have been removed.
+// joined matches dummies without separators between words, or with a number after them: "ToBeFilledByOEM", "SerNum0", "Default string000".
+// Punctuation and blanks have been removed.
 var joined = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^((tobe)?(filled|set|defined|determined|programmed|updated)(by)?(oem)?|(oem)?(default)(string)?|oem|(type\d)?(system|chassis|baseboard|board|product|oem)?(serialnumber|sernum|partnum|assettagnum|assettag|manufacturer|serial)|insert\w*here|badindex|outofspec|reserved|placeholder|example|unknow|nodata|nodimm|not(supported|filled|assigned|entered|initialized))(\d*|x*)$|^tb[df]$`)
 })
@@ -159,7 +159,7 @@ var joined = sync.OnceValue(func() *regexp.Regexp {
 // numbered matches a few letters and a number that counts: "MB-1234567890", "SSN12345678901234567".
 var numbered = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z]{1,3}(\d{9,})$`) })
 
-// DummyText reports whether an SMBIOS text is a maker's placeholder: "To be filled by O.E.M.", "Default string", "System Serial Number", "None",
+// DummyText reports whether an SMBIOS string is a vendor's placeholder: "To be filled by O.E.M.", "Default string", "System Serial Number", "None",
 // "123456789", "00000000". A real value may begin in the same way, so only whole texts count.
 func DummyText(text string) bool {
 	t := strings.ToLower(strings.Join(strings.Fields(text), " "))

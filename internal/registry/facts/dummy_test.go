@@ -17,7 +17,8 @@ func formed(b []byte) string {
 	return strings.Join([]string{h[:8], h[8:12], h[12:16], h[16:20], h[20:]}, "-")
 }
 
-// TestDummyUUID: what makers leave in many machines is refused in each order of bytes; what one machine has is not, however regular it looks.
+// TestDummyUUID: DummyUUID refuses values that vendors leave in many machines, in each order of bytes; it accepts the value of one machine, however
+// regular it looks.
 func TestDummyUUID(t *testing.T) {
 	for _, uuid := range []string{
 		"00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff", "fefefefe-fefe-fefe-fefe-fefefefefefe", "11111111-1111-1111-1111-111111111111",

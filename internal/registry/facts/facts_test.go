@@ -9,7 +9,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// legacy is a body as the older system's machines send it.
+// legacy is a body of the older system's machines.
 const legacy = `{"boot-info": {"uuid": "B7F5F93A-B029-475F-B3A4-479BA198CB8A", "mac": "52-54-00-E8-32-5B", "random-id": "618e2763-e3ea-4f6a-b6e5-93d1bf7ab0c8"},
  "interfaces": [{"ipv4": "127.0.0.1", "cidrv4": "127.0.0.1/8", "netmask": 8, "mac": "", "name": "lo", "gateway": "172.20.0.1", "fqdn": []},
   {"ipv4": "172.20.0.65", "cidrv4": "172.20.0.65/21", "netmask": 21, "mac": "52:54:00:e8:32:5b", "name": "eth0", "gateway": "172.20.0.1", "fqdn": ["a.example.org"]}],
@@ -71,7 +71,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		again, err := Parse(testkit.Value(json.Marshal(d))(t)) // what was accepted has one form
+		again, err := Parse(testkit.Value(json.Marshal(d))(t)) // accepted bodies have one form
 		if err != nil || again.Boot != d.Boot || len(again.MACs()) != len(d.MACs()) {
 			t.Fatalf("%+v, %v", again, err)
 		}

@@ -6,16 +6,16 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// Selector says which machine is meant: "uuid=…&mac=52-54-…&os=installed", as boot loaders write it.
+// Selector identifies a machine in the form of boot loaders: "uuid=…&mac=52-54-…&os=installed".
 type Selector struct {
 	UUID, MAC string // at least one
-	OS        string // "installed" where what asks runs from the disk
+	OS        string // "installed" if the client runs from the disk
 }
 
-// maxSelector is longer than any that a boot loader sends.
+// maxSelector is longer than any selector that a boot loader sends.
 const maxSelector = 4096
 
-// ParseSelector reads a selector. Keys that do not identify a machine are allowed.
+// ParseSelector parses a selector. Keys that do not identify a machine are allowed.
 func ParseSelector(text string) (s Selector, err error) {
 	if len(text) > maxSelector {
 		return s, fail.New(fail.Invalid, "the selector has more than %d bytes", maxSelector)
@@ -27,7 +27,7 @@ func ParseSelector(text string) (s Selector, err error) {
 	return SelectorOf(values)
 }
 
-// SelectorOf is the selector in a request's query.
+// SelectorOf returns the selector in a request's query.
 func SelectorOf(values url.Values) (s Selector, err error) {
 	s.OS = clean(values.Get("os"), maxText)
 	if v := values.Get("uuid"); v != "" {
@@ -46,7 +46,7 @@ func SelectorOf(values url.Values) (s Selector, err error) {
 	return s, nil
 }
 
-// String is the selector for people.
+// String returns the selector for people.
 func (s Selector) String() string {
 	if s.UUID == "" {
 		return s.MAC

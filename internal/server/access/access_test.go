@@ -54,7 +54,7 @@ func TestTokens(t *testing.T) {
 	testkit.Must(t, err)
 	testkit.Must(t, st.RevokeToken(ctx, gone.ID))
 	if late.Expires.IsZero() || strings.Contains(ann.Hash, good) {
-		t.Error("the tokens are not what they should be")
+		t.Error("the tokens are wrong")
 	}
 	half := good[strings.LastIndex(good, "_")+1:]
 	for name, c := range map[string]struct {
@@ -74,7 +74,7 @@ func TestTokens(t *testing.T) {
 			t.Errorf("%s: %d %s", name, w.Code, w.Body)
 		}
 		if c.token != "" && strings.Contains(w.Body.String(), c.token) {
-			t.Errorf("%s: the answer tells the token", name)
+			t.Errorf("%s: the answer contains the token", name)
 		}
 		if c.want == 200 && w.Body.String() != ann.Name+" ("+ann.ID+")" {
 			t.Errorf("%s: it is %s", name, w.Body)

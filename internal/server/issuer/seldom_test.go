@@ -89,7 +89,7 @@ func TestHangingIssuer(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := i.known(ctx); !errors.Is(err, context.Canceled) || fail.KindOf(err) != fail.Unreachable {
-		t.Errorf("a caller who went: %v", err)
+		t.Errorf("a cancelled caller: %v", err)
 	}
 	close(answer)
 	answered := time.Now()

@@ -120,7 +120,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	} {
 		if err := read(); err != nil {
 			m.failed.Inc()
-			m.c.Log.Error("the metrics lack what the store could not tell", "what", what, "error", err.Error())
+			m.c.Log.Error("the metrics lack values that the store could not return", "what", what, "error", err.Error())
 		}
 	}
 }

@@ -103,7 +103,7 @@ func (w *Notifier) Run(ctx context.Context) error {
 func (w *Notifier) once(ctx context.Context) {
 	defer func() {
 		if why := recover(); why != nil { // the server goes on
-			w.complain("a look for what webhooks announce panicked", "panic", why, "stack", string(debug.Stack()))
+			w.complain("the search for announcements to webhooks panicked", "panic", why, "stack", string(debug.Stack()))
 		}
 	}()
 	if err := w.load(ctx); err != nil && ctx.Err() == nil {
@@ -121,7 +121,7 @@ func (w *Notifier) once(ctx context.Context) {
 		all = append(all, w.needs(ctx, &v)...)
 		w.forget(v.clusters)
 	} else if ctx.Err() == nil {
-		w.complain("the store could not be searched for what webhooks announce", "error", err.Error())
+		w.complain("the store could not be searched for announcements to webhooks", "error", err.Error())
 	}
 	if ctx.Err() == nil {
 		w.announce(ctx, all)
@@ -162,7 +162,7 @@ func (w *Notifier) load(ctx context.Context) error {
 		}
 		r, err := w.hooks.record(ctx, s)
 		if err != nil {
-			w.complainLocked("what was announced to a webhook can't be read", "webhook", name, "error", err.Error())
+			w.complainLocked("the announcements to a webhook can't be read", "webhook", name, "error", err.Error())
 			continue
 		}
 		w.receivers[name] = &receiver{sealed: s, record: r}

@@ -149,7 +149,7 @@ func TestAnswering(t *testing.T) {
 	}
 	stop()
 	if holder.answersFor("demo") {
-		t.Error("who has stopped answers")
+		t.Error("a stopped server answers")
 	}
 	testkit.Until(t, time.Minute, 20*time.Millisecond, func() error {
 		if !left.answersFor("demo") {

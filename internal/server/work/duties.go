@@ -92,7 +92,7 @@ func (b *Board) Attend(ctx context.Context) error {
 	defer b.attending.Wait() // running duties see that ctx has ended
 	for {
 		if err := b.attend(ctx); err != nil && ctx.Err() == nil {
-			b.c.Log.Error("what is to be done unasked could not be looked for", "error", err.Error())
+			b.c.Log.Error("could not look for unattended tasks", "error", err.Error())
 		}
 		select {
 		case <-tick.C:
@@ -205,7 +205,7 @@ func (b *Board) discharge(ctx context.Context, d *store.Duty, every time.Duratio
 	case err != nil:
 		d.Failures++
 		d.Outcome, d.Message, again = store.DutyFailed, fail.Public(err).Error(), k.pause(every, d.Failures)
-		log.Warn("what was to be done unasked failed", "failures", d.Failures, "again", again.String(), "error", fail.Whole(err).Error())
+		log.Warn("an unattended task failed", "failures", d.Failures, "again", again.String(), "error", fail.Whole(err).Error())
 	default:
 		if d.Failures = 0; d.Message != "" || d.Job != "" {
 			d.Outcome = store.DutyDone
@@ -214,10 +214,10 @@ func (b *Board) discharge(ctx context.Context, d *store.Duty, every time.Duratio
 	}
 	switch err := b.c.Store.EndDuty(bounded, d, again); {
 	case fail.KindOf(err) == fail.Conflict:
-		log.Info("what came of a duty is not recorded", "why", err.Error())
+		log.Info("the outcome of a duty is not recorded", "why", err.Error())
 		return
 	case err != nil:
-		log.Error("what came of a duty was not recorded", "error", err.Error())
+		log.Error("the outcome of a duty was not recorded", "error", err.Error())
 		return
 	}
 	if ctx.Err() != nil {

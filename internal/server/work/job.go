@@ -79,7 +79,7 @@ func (j *job) settle(ctx context.Context, done operate.Done, err error) (returne
 	}
 	raw, err := json.Marshal(r)
 	if err != nil {
-		return false, fail.Wrap(fail.Internal, err, "write down what came of the job")
+		return false, fail.Wrap(fail.Internal, err, "store the outcome of the job")
 	}
 	return false, j.b.c.Store.EndJob(bounded, j.Job, raw)
 }
@@ -341,7 +341,7 @@ type observer struct {
 // Begin implements plan.Observer.
 func (o observer) Begin(p *plan.Plan, at time.Time) {
 	if err := show.WriteSteps(o.j.lines.json(), p, at); err != nil {
-		o.j.b.c.Log.Error("the steps of a run could not be told", "job", o.j.ID, "error", err.Error())
+		o.j.b.c.Log.Error("the steps of a run could not be reported", "job", o.j.ID, "error", err.Error())
 	}
 	o.Observer.Begin(p, at)
 }

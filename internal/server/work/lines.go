@@ -92,7 +92,7 @@ func (l *lines) write() {
 	ctx, cancel := context.WithTimeout(context.Background(), ttl)
 	defer cancel()
 	if err := l.j.b.c.Store.SayJob(ctx, l.j.Job, batch); err != nil {
-		l.j.b.c.Log.Warn("what a job tells was not recorded", "job", l.j.ID, "error", err.Error())
+		l.j.b.c.Log.Warn("the output of a job was not recorded", "job", l.j.ID, "error", err.Error())
 		l.mu.Lock()
 		if len(batch)+len(l.pending) < 10_000 {
 			l.pending = append(batch, l.pending...)

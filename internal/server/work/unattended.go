@@ -114,7 +114,7 @@ func (b *Board) unasked(ctx context.Context, d *store.Duty) (string, error) {
 	}
 	var r Result
 	if err := json.Unmarshal(j.Result, &r); err != nil {
-		return "", fail.Wrap(fail.Internal, err, "read what came of the job %s", j.ID)
+		return "", fail.Wrap(fail.Internal, err, "read the outcome of job %s", j.ID)
 	}
 	if err := r.Err(); err != nil {
 		return "", err

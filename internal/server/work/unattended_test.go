@@ -85,7 +85,7 @@ func TestUnattended(t *testing.T) {
 		t.Errorf("renew: %+v", renew)
 	}
 	if in := renew.Due.Sub(renew.Ended); in < 50*time.Second || in > 70*time.Second {
-		t.Errorf("what failed once is tried again after %s", in)
+		t.Errorf("a failed task is retried after %s", in)
 	}
 	jobs := testkit.Value(s.store.Jobs(t.Context(), "demo", 0))(t)
 	if len(jobs) != 1 || jobs[0].ID != renew.Job || jobs[0].Verb != operate.Renew || jobs[0].Who != Unattended || jobs[0].State != store.JobEnded {
@@ -198,7 +198,7 @@ func TestRehearse(t *testing.T) {
 		t.Errorf("with one that is proven: %+v", d)
 	}
 	if runs := testkit.Value(s.store.Runs(t.Context(), "demo", 0))(t); len(runs) != 1 {
-		t.Errorf("what is proven was rehearsed: %+v", runs)
+		t.Errorf("a proven backup was rehearsed again: %+v", runs)
 	}
 }
 

@@ -1,4 +1,4 @@
-// Package containerdtest stands in for containerd where tests need no more of it than its list of images.
+// Package containerdtest is a fake containerd for tests that need only its list of images.
 package containerdtest
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/agent/containerd"
 )
 
-// Serve answers on l, until l is closed, with the images of a namespace by reference; an error becomes the call's.
+// Serve answers on l, until l is closed, with the images of a namespace by reference; an error becomes the call's error.
 func Serve(l net.Listener, images func(namespace string) (map[string]string, error)) error {
 	var protocols http.Protocols
 	protocols.SetUnencryptedHTTP2(true)

@@ -1,7 +1,7 @@
-// Package ask is the client of a machine whose key an operator has approved: it gets the order, reports the progress of the installation
-// and the running system, and asks whether it may reboot.
+// Package ask is the client of an approved machine: it gets the order, reports the progress of the installation and the running system, and asks
+// whether the machine may reboot.
 //
-// It knows the server by its authority alone, and the server knows the machine by its certificate. It decides nothing.
+// It identifies the server by its authority alone, and the server identifies the machine by its certificate. It decides nothing.
 package ask
 
 import (
@@ -24,23 +24,23 @@ import (
 	"github.com/naupegos/naupegos/internal/registry/order"
 )
 
-// Server is a server as one machine reaches it.
+// Server is the client of one machine for its server.
 type Server struct {
 	url, uuid string
 	http      *http.Client // for answers
-	files     *http.Client // for files, which take as long as they take
+	files     *http.Client // for files: without a total time limit
 }
 
-// Identity is who asks, and whom it believes.
+// Identity is the machine's identity and the authority that it trusts.
 type Identity struct {
 	UUID        string
 	Server      string // https:// URL
-	Authority   []byte // PEM: who signs the server's certificate; empty: whom the system believes
+	Authority   []byte // PEM of the authority of the server's certificate; empty: the system's authorities
 	Key         *ecdsa.PrivateKey
 	Certificate []byte // PEM
 }
 
-// Answering is how long an answer may take, and Silence how long a file's next bytes may.
+// Answering is the time limit of an answer, Silence that of a file's next bytes.
 const (
 	Answering = 30 * time.Second
 	Silence   = 30 * time.Second
@@ -72,7 +72,7 @@ func New(id Identity) (*Server, error) {
 		files: &http.Client{Transport: transport()}}, nil
 }
 
-// Begin asks for the machine's installation: the order, where it may begin. fail.NotReady says why it has to wait.
+// Begin requests permission for the machine's installation and returns its order. fail.NotReady says why the machine must wait.
 func (s *Server) Begin(ctx context.Context) (*order.Order, error) {
 	var raw struct{ Order json.RawMessage }
 	if err := s.call(ctx, http.MethodPost, "/api/v1/install/"+s.uuid, nil, &raw); err != nil {
@@ -81,7 +81,7 @@ func (s *Server) Begin(ctx context.Context) (*order.Order, error) {
 	return s.own(raw.Order)
 }
 
-// Order returns what the machine should be, or fail.NotFound if there is no order for it.
+// Order returns the machine's wanted order, or fail.NotFound if it has none.
 func (s *Server) Order(ctx context.Context) (*order.Order, error) {
 	var raw json.RawMessage
 	if err := s.call(ctx, http.MethodGet, "/api/v1/order/"+s.uuid, nil, &raw); err != nil {
@@ -90,7 +90,7 @@ func (s *Server) Order(ctx context.Context) (*order.Order, error) {
 	return s.own(raw)
 }
 
-// own reads an order, which has to be for this machine.
+// own reads an order and checks that it is for this machine.
 func (s *Server) own(raw []byte) (*order.Order, error) {
 	o, err := order.Parse(raw)
 	if err == nil && o.UUID != s.uuid {
@@ -102,17 +102,17 @@ func (s *Server) own(raw []byte) (*order.Order, error) {
 	return o, nil
 }
 
-// Progress says how far the installation is. fail.Conflict says that it may not go on.
+// Progress reports the progress of the installation. fail.Conflict means that it may not continue.
 func (s *Server) Progress(ctx context.Context, stage string, done, total int64) error {
 	return s.call(ctx, http.MethodPost, "/api/v1/install/"+s.uuid+"/progress", map[string]any{"stage": stage, "done": done, "total": total}, nil)
 }
 
-// Finish says how the installation ended.
+// Finish reports the outcome of the installation.
 func (s *Server) Finish(ctx context.Context, ok bool, hostKeys, log []string) error {
 	return s.call(ctx, http.MethodPost, "/api/v1/install/"+s.uuid+"/finish", map[string]any{"ok": ok, "host_keys": hostKeys, "log": log}, nil)
 }
 
-// Report is what an installed machine says each minute.
+// Report is what an installed machine reports every minute.
 type Report struct {
 	UUID     string   `json:"uuid"`
 	BootID   string   `json:"boot_id"`
@@ -130,18 +130,18 @@ type Reported struct {
 	Strategy string `json:"strategy"`
 }
 
-// Report says what is installed.
+// Report sends the machine's report.
 func (s *Server) Report(ctx context.Context, r Report) (out Reported, err error) {
 	r.UUID = s.uuid
 	return out, s.call(ctx, http.MethodPost, "/api/v1/report", r, &out)
 }
 
-// MayReboot asks for the machine's place among those of its group that reboot: fail.Conflict says who is in its way.
+// MayReboot requests a reboot slot in the machine's group. fail.Conflict names the machine that holds it.
 func (s *Server) MayReboot(ctx context.Context, group string) error {
 	return s.fleet(ctx, "pre-reboot", group)
 }
 
-// Back gives that place back.
+// Back releases that slot.
 func (s *Server) Back(ctx context.Context, group string) error {
 	return s.fleet(ctx, "steady-state", group)
 }
@@ -150,7 +150,7 @@ func (s *Server) fleet(ctx context.Context, verb, group string) error {
 	return s.call(ctx, http.MethodPost, "/v1/"+verb, map[string]any{"client_params": map[string]string{"id": s.uuid, "group": group}}, nil)
 }
 
-// File opens a file of the server from an offset on. It may begin before that: at says where.
+// File opens a file of the server at an offset. The body may begin earlier: at is its actual offset.
 func (s *Server) File(ctx context.Context, path string, offset int64) (body io.ReadCloser, at int64, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+path, nil)
 	if err != nil {
@@ -180,7 +180,7 @@ func (s *Server) File(ctx context.Context, path string, offset int64) (body io.R
 	return nil, 0, fail.New(kind, "the server answered %s to %s", res.Status, path)
 }
 
-// call asks, and reads the answer into out.
+// call sends a request and decodes the answer into out.
 func (s *Server) call(ctx context.Context, method, path string, in, out any) error {
 	var body io.Reader
 	if in != nil {
@@ -217,10 +217,10 @@ func (s *Server) call(ctx context.Context, method, path string, in, out any) err
 	return nil
 }
 
-// refusal is the server's problem document, or FleetLock's error, as an error.
+// refusal converts the server's problem document, or FleetLock's error, into an error.
 func refusal(res *http.Response, data []byte) error {
 	var p struct{ Title, Detail, Value string }
-	_ = json.Unmarshal(data, &p) // what is none says nothing
+	_ = json.Unmarshal(data, &p) // the body is neither: use only the status
 	why := strings.Join(strings.Fields(strings.Join([]string{p.Title, p.Detail, p.Value}, " ")), " ")
 	kind := fail.Refused
 	switch code := res.StatusCode; {

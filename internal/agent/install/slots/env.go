@@ -9,19 +9,19 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 )
 
-// EnvPath is where both boot loaders look for Env on the EFI system partition.
+// EnvPath is the path on the EFI system partition at which both boot loaders look for Env.
 const EnvPath = "EFI/debian/grubenv"
 
-// Env is what the boot loader remembers. It empties Try before it boots that slot, so that a slot is tried once.
+// Env is the boot loader's state. The boot loader clears Try before it boots that slot, so that a slot is tried once.
 type Env struct {
-	Good string // the slot that is booted
-	Try  string // the slot that is booted once in its place; empty: none
+	Good string // slot to boot
+	Try  string // slot to boot once instead; empty: none
 	A, B string // IDs of the slots' partitions
 }
 
 const (
 	envHead = "# GRUB Environment Block\n"
-	envSize = 1024 // GRUB writes it in place, and so the file never changes its size
+	envSize = 1024 // GRUB writes the file in place, so its size never changes
 )
 
 // Bytes is the file.
@@ -34,11 +34,11 @@ func (e Env) Bytes() []byte {
 	return append(b.Bytes(), bytes.Repeat([]byte("#"), envSize-b.Len())...)
 }
 
-// ParseEnv parses the file. It returns fail.Invalid for another format, and if the file names no slot.
+// ParseEnv parses the file. It returns fail.Invalid for another format, or if the file names no slot.
 func ParseEnv(data []byte) (Env, error) {
 	var e Env
 	if len(data) != envSize || !bytes.HasPrefix(data, []byte(envHead)) {
-		return e, fail.New(fail.Invalid, "this is not what GRUB remembers: %d bytes", len(data))
+		return e, fail.New(fail.Invalid, "this is not GRUB's environment: %d bytes", len(data))
 	}
 	for line := range strings.Lines(string(data[len(envHead):])) {
 		key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
@@ -59,7 +59,7 @@ func ParseEnv(data []byte) (Env, error) {
 	return e, nil
 }
 
-// ReadEnv reads what the boot loader remembers.
+// ReadEnv reads the boot loader's state.
 func ReadEnv(path string) (Env, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -72,8 +72,7 @@ func ReadEnv(path string) (Env, error) {
 	return e, nil
 }
 
-// WriteEnv has the boot loader remember something. It is written in place, as GRUB does it: all that is said lies in one sector, which a disk
-// writes whole or not at all.
+// WriteEnv writes the boot loader's state in place, as GRUB does. The state fits one sector, which a disk writes completely or not at all.
 func WriteEnv(path string, e Env) error {
 	data := e.Bytes()
 	if _, err := ParseEnv(data); err != nil {
@@ -90,7 +89,7 @@ func WriteEnv(path string, e Env) error {
 	return nil
 }
 
-// ID is the GUID of a slot's partition.
+// ID returns the GUID of a slot's partition.
 func (e Env) ID(slot string) string {
 	if slot == B {
 		return e.B

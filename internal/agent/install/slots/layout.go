@@ -1,7 +1,6 @@
-// Package slots is the form of an installed machine's disk: its partitions, and what its boot loader remembers about the two systems on it.
+// Package slots describes the disk of an installed machine: its partitions, and the boot loader's state about the two systems on it.
 //
-// The image is made for this form, the installer writes it, and the agent of an installed machine changes what is remembered. The package
-// itself knows none of them, and writes no disk.
+// The image builder, the installer, and the agent of an installed machine use it. The package knows none of them, and writes no disk.
 package slots
 
 import (
@@ -9,23 +8,23 @@ import (
 	"strings"
 )
 
-// The disk's beginning, in bytes. The boot loaders are where an image has them: see package image.
+// The beginning of the disk, in bytes. The boot loaders are where an image has them: see package image.
 const (
 	Sector    = int64(512)
 	MiB       = int64(1) << 20
-	BootCode  = int64(440) // of the first sector; what follows is the partition tables'
+	BootCode  = int64(440) // of the first sector; the partition table follows
 	BIOSStart = MiB
 	BIOSSize  = 3 * MiB
 	ESPStart  = BIOSStart + BIOSSize
 	ESPSize   = 64 * MiB
-	HeadSize  = ESPStart + ESPSize // the image's head has so many bytes
-	endSize   = MiB                // the second partition table
+	HeadSize  = ESPStart + ESPSize // size of the image's head
+	endSize   = MiB                // size of the second partition table
 
-	// MinState is the least that is left for what outlasts a system.
+	// MinState is the minimum size of the state partition.
 	MinState = int64(1) << 30
 )
 
-// The names of the partitions, by which an installed disk is known, and their numbers.
+// The names and numbers of the partitions. The names identify an installed disk.
 const (
 	NameA     = "naupegos-a"
 	NameB     = "naupegos-b"
@@ -46,7 +45,7 @@ const (
 	B = "b"
 )
 
-// Other is the slot that is not this one.
+// Other returns the other slot.
 func Other(slot string) string {
 	if slot == A {
 		return B
@@ -54,7 +53,7 @@ func Other(slot string) string {
 	return A
 }
 
-// Number is the number of a slot's partition.
+// Number returns the number of a slot's partition.
 func Number(slot string) int {
 	if slot == B {
 		return NumberB
@@ -62,10 +61,10 @@ func Number(slot string) int {
 	return NumberA
 }
 
-// Needs is how large a disk has to be for two slots of a size.
+// Needs returns the minimum size of a disk for two slots of a size.
 func Needs(slot int64) int64 { return HeadSize + 2*slot + MinState + endSize }
 
-// Partition is one of a table.
+// Partition is an entry of a table.
 type Partition struct {
 	Number      int
 	Name        string
@@ -73,7 +72,7 @@ type Partition struct {
 	Type, ID    string
 }
 
-// Table is the partition table of a disk: slot is the size of each slot in whole MiB, and id makes the IDs of partitions.
+// Table returns the partition table of a disk: slot is the size of each slot in whole MiB, and id generates the IDs of partitions.
 func Table(disk, slot int64, id func() string) []Partition {
 	a, b := HeadSize, HeadSize+slot
 	state := b + slot
@@ -88,7 +87,7 @@ func Table(disk, slot int64, id func() string) []Partition {
 	}
 }
 
-// Script is a table as sfdisk reads it.
+// Script renders a table for sfdisk.
 func Script(table []Partition, diskID string) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "label: gpt\nlabel-id: %s\nunit: sectors\nsector-size: 512\n", diskID)
@@ -98,7 +97,7 @@ func Script(table []Partition, diskID string) string {
 	return s.String()
 }
 
-// Device is the device of a disk's partition: /dev/sda1, /dev/nvme0n1p1.
+// Device returns the device of a disk's partition: /dev/sda1, /dev/nvme0n1p1.
 func Device(disk string, number int) string {
 	if last := disk[len(disk)-1]; last >= '0' && last <= '9' {
 		return fmt.Sprintf("%sp%d", disk, number)

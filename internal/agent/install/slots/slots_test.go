@@ -13,7 +13,7 @@ import (
 func TestEnv(t *testing.T) {
 	e := Env{Good: A, Try: B, A: "1", B: "2"}
 	path := filepath.Join(t.TempDir(), "grubenv")
-	testkit.Must(t, os.WriteFile(path, Env{}.Bytes(), 0o600)) // as the image has it
+	testkit.Must(t, os.WriteFile(path, Env{}.Bytes(), 0o600)) // as in the image
 	_, err := ReadEnv(path)
 	testkit.Fails(t, err, fail.Invalid)
 	testkit.Must(t, WriteEnv(path, e))

@@ -19,7 +19,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// Place is where the API's pods of Prometheus are.
+// Place is the place of the API's Prometheus pods.
 var Place = figures.Place{Namespace: "prometheus", App: "prometheus", Port: "9090"}
 
 // Fake is a Kubernetes API. Its fields may be changed before a request.
@@ -39,7 +39,7 @@ type Fake struct {
 // Asked is a query that arrived.
 type Asked struct{ Pod, Query, Start, End, Step, Limit string }
 
-// Serve starts a fake with two pods of Prometheus and so many nodes.
+// Serve starts a fake with two pods of Prometheus and the given number of nodes.
 func Serve(t testing.TB, nodes int) *Fake {
 	t.Helper()
 	f := &Fake{Pods: map[string]string{"prometheus-a-0": "", "prometheus-b-0": ""}}
@@ -103,7 +103,7 @@ func (f *Fake) list(w http.ResponseWriter) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"kind": "PodList", "apiVersion": "v1", "items": items}) // an error means that the client has left
 }
 
-// Matrix is an answer to a query as Prometheus 3 gives it: with the labels of its aggregation, and a value for each step but for a gap.
+// Matrix is Prometheus 3's answer to a query: with the labels of its aggregation, and a value for each step except for a gap.
 func (f *Fake) Matrix(query, start, end, step string) string {
 	names := map[string][]string{"verb": {"GET", "LIST", "PATCH", "POST", "PUT", "DELETE", "APPLY"}, "phase": {"Failed", "Pending", "Running", "Succeeded", "Unknown"}, "namespace": {"default", "kube-system"}, "node": f.Nodes}
 	label, top := "node", 1.0

@@ -1,5 +1,5 @@
-// Package vaulttest has Vaults for tests: a fake that implements the few calls of package vault, and the real one, built from the Go
-// module proxy.
+// Package vaulttest provides Vaults for tests: a fake that implements the few calls of package vault, and the real one, built from the Go module
+// proxy.
 //
 // It is for tests only.
 package vaulttest

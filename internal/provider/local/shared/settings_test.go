@@ -106,7 +106,7 @@ func TestSettingsRaisedTwice(t *testing.T) {
 	h.is("0", "128")
 }
 
-// TestSettingsAfterCrash has the command die between two writes.
+// TestSettingsAfterCrash: the command dies between two writes.
 func TestSettingsAfterCrash(t *testing.T) {
 	h := newFakeHost(t)
 	h.raised()
@@ -135,7 +135,7 @@ func TestSettingsAfterReboot(t *testing.T) {
 	h.is("0", "2048")
 }
 
-// TestSettingsOfNetworkNamespaces has two namespaces share a record: each has a setting of its own.
+// TestSettingsOfNetworkNamespaces: two namespaces share a record, and each has its own setting.
 func TestSettingsOfNetworkNamespaces(t *testing.T) {
 	h := newFakeHost(t)
 	h.raised()

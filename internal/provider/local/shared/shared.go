@@ -92,7 +92,7 @@ func RaisedSettings() (map[string]Setting, error) {
 func networkNamespace() (string, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return "", fmt.Errorf("tell the network namespace: %w", err)
+		return "", fmt.Errorf("identify the network namespace: %w", err)
 	}
 	cookie, err := unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_NETNS_COOKIE)
 	if closing := unix.Close(fd); closing != nil {

@@ -19,7 +19,7 @@ func admits(r applicationcredentials.AccessRule, service, method, path string) b
 	return r.Service == service && r.Method == method && regexp.MustCompile("^"+pattern+"$").MatchString(path)
 }
 
-// everything is what a cluster is admitted to in a cloud whose services are where devstack has them.
+// everything is the access of a cluster in a cloud whose services are where devstack puts them.
 func everything() (out []applicationcredentials.AccessRule) {
 	out = append(out, Compute().Rules([]cloud.Place{{Type: "compute", Path: "/compute/v2.1"}})...)
 	out = append(out, Network().Rules([]cloud.Place{{Type: "network", Path: "/networking"}})...)
@@ -27,7 +27,7 @@ func everything() (out []applicationcredentials.AccessRule) {
 	return append(out, LoadBalancer().Rules([]cloud.Place{{Type: "load-balancer", Path: "/load-balancer"}})...)
 }
 
-// TestAdmitted: all calls of what runs in the cluster pass, and none by which it could take the project over.
+// TestAdmitted: the rules admit all calls of the cluster's programs, and none with which it could take over the project.
 func TestAdmitted(t *testing.T) {
 	for _, x := range []struct {
 		want  bool
@@ -78,7 +78,7 @@ func TestAdmitted(t *testing.T) {
 	}
 }
 
-// TestRules: each rule is there once, and Keystone can store it; a version in the service's address is not repeated.
+// TestRules: each rule occurs once, and Keystone can store it; a version in the service's address is not repeated.
 func TestRules(t *testing.T) {
 	all := everything()
 	for i, r := range all {

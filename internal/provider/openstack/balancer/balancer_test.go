@@ -44,7 +44,7 @@ func (settled) AskConsent(*plan.Step, string)        {}
 func (settled) Ensure(context.Context, string) error { return nil }
 func (settled) Forget()                              {}
 
-// keeper makes the keeper of a document's load balancer, and what the document wants. Nothing is known to exist.
+// keeper returns the keeper of a document's load balancer, and the wanted load balancer. Nothing is known to exist.
 func keeper(t *testing.T, document string) (*Keeper, provider.Wanted) {
 	t.Helper()
 	doc, err := validation.Parse("t4.yaml", []byte(document))
@@ -118,7 +118,7 @@ func TestBalanceFollows(t *testing.T) {
 	}
 	k.seen = whole(k, all[3:]...)
 	if s := k.Steps(want); len(s) != 1 || s[0].Details[0] != "no wanted control-plane machine is in its pool" {
-		t.Errorf("nobody serves the API, and the steps are %+v", s)
+		t.Errorf("no backend serves the API, and the steps are %+v", s)
 	}
 	k.opts.Octavia.Ingress = nil
 	if s := k.Balance(want); !slices.Contains(s[0].Details, "remove t4-0000abcd.ingress-http") {
@@ -209,6 +209,6 @@ func TestServes(t *testing.T) {
 		t.Error("the address is in the pool")
 	}
 	if (*State)(nil).Serves(provider.Machine{Name: "t4-cp-1"}) {
-		t.Error("no load balancer serves nobody")
+		t.Error("a missing load balancer has backends")
 	}
 }

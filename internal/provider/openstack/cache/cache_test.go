@@ -31,11 +31,11 @@ func TestCacheKeepsWhatIsNewerThanTheList(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := s.All(); !slices.Equal(got, []string{"old"}) {
-		t.Errorf("what a later list does not show is still there: %q", got)
+		t.Errorf("an item that a later list does not show is still known: %q", got)
 	}
 }
 
-// TestCacheDoubt: only invalidate has fresh ask again, also a invalidate that comes up while a list is made.
+// TestCacheDoubt: only Invalidate makes Fresh read again, even if it is called while a list is being read.
 func TestCacheDoubt(t *testing.T) {
 	var s *Cache[string]
 	asked, doubtful := 0, false
@@ -96,7 +96,7 @@ func TestCacheDoubtOutlivesAListUnderWay(t *testing.T) {
 	}
 }
 
-// TestCacheNext: all who wait share one list, and one who is stopped takes nobody along.
+// TestCacheNext: all waiters share one list, and a cancelled waiter cancels no other.
 func TestCacheNext(t *testing.T) {
 	var lists atomic.Int32
 	release := make(chan struct{})

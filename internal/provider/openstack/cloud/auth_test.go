@@ -52,14 +52,14 @@ func TestLoginFromFile(t *testing.T) {
 	o := l.Options
 	if o.Username != "anna" || o.Password != "s3cret" || o.DomainName != "Users" || o.Scope == nil || o.Scope.ProjectName != "demo" ||
 		o.Scope.DomainName != "Projects" || !o.AllowReauth || l.Where.Region != "south" {
-		t.Error("the login is not what the files say")
+		t.Error("the login differs from the files")
 	}
 	if !strings.Contains(l.Source, `cloud "one"`) || !strings.Contains(l.Source, "clouds.yaml") {
 		t.Error(l.Source)
 	}
 	t.Setenv("OS_CLOUD", "app")
 	if l, err = ReadLogin("", ""); err != nil || l.Options.ApplicationCredentialID != "abc" || l.Options.ApplicationCredentialSecret != "s3cret" {
-		t.Errorf("the application credential is not what the files say: %v", err)
+		t.Errorf("the application credential differs from the files: %v", err)
 	}
 	_, err = ReadLogin("two", "")
 	testkit.Fails(t, err, fail.Invalid, `"two" not found`, "spec.provider.openstack.cloud")
@@ -93,7 +93,7 @@ func TestLoginFromEnv(t *testing.T) {
 	testkit.Fails(t, err, fail.Invalid, "CA certificate", "OS_CACERT")
 }
 
-// TestWaysToLogIn by variables: each by the names that other OpenStack tools know, and what is missing is named.
+// TestWaysToLogIn by variables: each with the names of other OpenStack tools; errors name missing ones.
 func TestWaysToLogIn(t *testing.T) {
 	type vars map[string]string
 	for _, c := range []struct {

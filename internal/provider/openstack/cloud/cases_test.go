@@ -12,7 +12,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/settings"
 )
 
-// asked is the request that a login leads to: "URL methods: who → scope".
+// asked is the request of a login: "URL methods: who → scope".
 func asked(l Login) string {
 	o := l.Options
 	scope, err := o.ToTokenV3ScopeMap()

@@ -82,7 +82,7 @@ func TestAuthTypes(t *testing.T) {
 	}
 }
 
-// TestUsersAndScopes: IDs go before names, one domain serves both, what is missing is the default domain, and what excludes each other is refused.
+// TestUsersAndScopes: IDs have precedence over names, one domain serves both, a missing domain is the default one, and contradictions are refused.
 func TestUsersAndScopes(t *testing.T) {
 	const url = `auth_url: "http://k", `
 	for auth, want := range map[string]string{
@@ -210,7 +210,7 @@ func TestRegionsOfFiles(t *testing.T) {
 	}
 }
 
-// TestFiles: where settings are looked for, what is merged, and what is said of files that can't be used.
+// TestFiles: the places of settings, their merging, and the errors for unusable files.
 func TestFiles(t *testing.T) {
 	const good = "clouds: {mine: {auth: {" + whole + "}}}"
 	type files = map[string]string

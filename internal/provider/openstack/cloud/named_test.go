@@ -9,7 +9,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestReadNamed: a clouds.yaml of a credential is all that counts, and its identity service has to be one that the credential is for.
+// TestReadNamed: only the clouds.yaml of a credential counts, and its identity service must be one for which the credential is valid.
 func TestReadNamed(t *testing.T) {
 	t.Setenv("OS_CLOUD", "mine")
 	t.Setenv("OS_REGION_NAME", "elsewhere")

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestTransport counts how often a call is made, by what it gets for an answer.
+// TestTransport counts the attempts of a call for each kind of answer.
 func TestTransport(t *testing.T) {
 	for name, tc := range map[string]struct {
 		method, path string

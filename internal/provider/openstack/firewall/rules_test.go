@@ -11,7 +11,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestRules compares what each role's security group lets through with golden files.
+// TestRules compares the rules of each role's security group with golden files.
 func TestRules(t *testing.T) {
 	for name, spec := range map[string]string{
 		"direct": `  provider:
@@ -82,7 +82,7 @@ func (r Rule) String() string {
 	return s
 }
 
-// TestSameRule knows the ways in which Neutron writes back what it was asked for.
+// TestSameRule: Same recognizes rules in Neutron's normalized form.
 func TestSameRule(t *testing.T) {
 	want := rules.CreateOpts{Direction: "ingress", EtherType: "IPv4", Protocol: "tcp", PortRangeMin: 22, PortRangeMax: 22, RemoteIPPrefix: "0.0.0.0/0"}
 	have := rules.SecGroupRule{Direction: "ingress", EtherType: "IPv4", Protocol: "6", PortRangeMin: 22, PortRangeMax: 22}

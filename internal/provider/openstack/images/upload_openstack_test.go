@@ -88,7 +88,7 @@ func TestImageUpload(t *testing.T) {
 	}
 }
 
-// TestImageLeftOfAnotherFile frees a name of what an interrupted upload of another file left.
+// TestImageLeftOfAnotherFile frees a name that an interrupted upload of another file occupies.
 func TestImageLeftOfAnotherFile(t *testing.T) {
 	useBed(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)

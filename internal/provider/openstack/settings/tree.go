@@ -50,7 +50,7 @@ func parse(f found) (root node, err error) {
 			at += ":" + m[1]
 		}
 		why := strings.TrimPrefix(err.Error(), "yaml: ")
-		if strings.Contains(why, "unknown anchor") { // it is often a password that begins with an asterisk
+		if strings.Contains(why, "unknown anchor") { // often a password that begins with an asterisk
 			why = "a value that begins with * needs quotes"
 		}
 		return node{}, fail.New(fail.Invalid, "it is not valid YAML: %s", why).At(at).

@@ -1,5 +1,5 @@
-// Package redfishtest is a Redfish service for tests: one BMC with its machines, as DMTF's schemas have it (ServiceRoot 1.15, ComputerSystem 1.20,
-// SessionService 1.1, Task 1.7), with the peculiarities of real ones. It knows nothing of what switches power.
+// Package redfishtest is a Redfish service for tests: one BMC with its machines, according to DMTF's schemas (ServiceRoot 1.15, ComputerSystem 1.20,
+// SessionService 1.1, Task 1.7), with the peculiarities of real ones. It does not know its clients.
 package redfishtest
 
 import (
@@ -17,11 +17,11 @@ import (
 	"testing"
 )
 
-// Machine is what the service switches.
+// Machine is a machine that the service switches.
 type Machine interface {
-	// On says whether the machine is on.
+	// On reports whether the machine is on.
 	On() bool
-	// Reset does what a Redfish ResetType says; from is what the machine was told to boot from next (Pxe, Hdd), or empty.
+	// Reset performs a Redfish ResetType; from is the boot target set for the next boot (Pxe, Hdd), or empty.
 	Reset(kind, from string) error
 }
 
@@ -29,14 +29,14 @@ type Machine interface {
 type Options struct {
 	User, Password string
 	Machines       map[string]string // UUIDs by ID; empty: one, System.1
-	Resets         []string          // ResetTypes that are offered; empty: it does not say
-	AsInfo         bool              // they are said in an ActionInfo of their own
-	Targets        []string          // what a machine can be told to boot from; empty: it does not say
-	Tasks          bool              // a reset is answered with a Task, which takes some looks
+	Resets         []string          // offered ResetTypes; empty: not reported
+	AsInfo         bool              // reported in a separate ActionInfo
+	Targets        []string          // supported boot targets; empty: not reported
+	Tasks          bool              // a reset is answered with a Task, which takes some reads
 	FailTasks      bool              // which end as Exception
-	Sessions       int               // how many there may be; 0: one
-	Settings       bool              // what a machine boots from is in a Settings resource, and can't be changed elsewhere
-	Elsewhere      string            // what a machine's action is said to be at, in place of its own path
+	Sessions       int               // maximum number of sessions; 0: one
+	Settings       bool              // the boot source is in a Settings resource, and can't be changed elsewhere
+	Elsewhere      string            // reported target of a machine's action, in place of its own path
 }
 
 // Service is a BMC.
@@ -48,12 +48,12 @@ type Service struct {
 	machine  Machine
 	sessions map[string]string // ID by token
 	made     int
-	busy     int // requests to be answered with 503
+	busy     int // number of requests to answer with 503
 	retry    string
 	version  int               // of the machines' resources: their ETag
-	stale    int               // changes that come from elsewhere, between a read and a write
-	from     map[string]string // what machines boot from next, by ID
-	tasks    map[string]int    // looks that a task takes yet
+	stale    int               // changes by another client, between a read and a write
+	from     map[string]string // the machines' next boot targets, by ID
+	tasks    map[string]int    // remaining reads until a task ends
 	seen     []string
 }
 
@@ -101,13 +101,13 @@ func Start(t testing.TB, m Machine, o Options) *Service {
 // Address is HOST:PORT.
 func (s *Service) Address() string { return strings.TrimPrefix(s.URL, "https://") }
 
-// Fingerprint is that of the service's certificate.
+// Fingerprint returns the fingerprint of the service's certificate.
 func (s *Service) Fingerprint() string {
 	sum := sha256.Sum256(s.Certificate().Raw)
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// Authorities are who signs the service's certificate, as PEM.
+// Authorities returns the authority of the service's certificate, as PEM.
 func (s *Service) Authorities() string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
 }
@@ -126,14 +126,14 @@ func (s *Service) Stale(writes int) {
 	s.stale = writes
 }
 
-// Open says how many sessions are open, and Seen what was asked.
+// Open returns the number of open sessions.
 func (s *Service) Open() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.sessions)
 }
 
-// Seen returns what was asked since it was called last.
+// Seen returns the requests since its last call.
 func (s *Service) Seen() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,7 +155,7 @@ func refuse(w http.ResponseWriter, status int, id, text string) {
 	answer(w, status, object{"error": object{"code": id, "message": text, "@Message.ExtendedInfo": []object{{"MessageId": id, "Message": text, "Severity": "Critical"}}}})
 }
 
-// known lets through who has a session.
+// known accepts requests of open sessions.
 func (s *Service) known(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if _, ok := s.sessions[r.Header.Get("X-Auth-Token")]; !ok {
@@ -181,7 +181,7 @@ func (s *Service) root(w http.ResponseWriter, _ *http.Request) {
 func (s *Service) logIn(w http.ResponseWriter, r *http.Request) {
 	var who struct{ UserName, Password string }
 	if json.NewDecoder(r.Body).Decode(&who) != nil || who.UserName != s.o.User || subtle.ConstantTimeCompare([]byte(who.Password), []byte(s.o.Password)) != 1 {
-		// Some services repeat what they were told.
+		// Some services repeat the request.
 		refuse(w, http.StatusUnauthorized, "Base.1.18.ResourceAtUriUnauthorized", fmt.Sprintf("%s with password %s is not known.", who.UserName, who.Password))
 		return
 	}

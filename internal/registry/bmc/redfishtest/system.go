@@ -59,7 +59,7 @@ func (s *Service) patch(w http.ResponseWriter, r *http.Request) {
 	s.patchSettings(w, r)
 }
 
-// patchSettings changes what a machine boots from. It wants to know which state of the resource is meant.
+// patchSettings changes a machine's boot source. It requires the tag of the resource's state.
 func (s *Service) patchSettings(w http.ResponseWriter, r *http.Request) {
 	if s.stale > 0 {
 		s.stale--

@@ -285,17 +285,17 @@ func (c *Client) Schedule(ctx context.Context, s Scheduling) (d registry.Decisio
 	return d, c.call(ctx, http.MethodPost, "/api/v1/schedule", s, &d)
 }
 
-// Locks returns who is being installed, or may reboot.
+// Locks returns the held places for installations and reboots.
 func (c *Client) Locks(ctx context.Context) (l Locks, err error) {
 	return l, c.call(ctx, http.MethodGet, "/api/v1/locks", nil, &l)
 }
 
-// Unlock takes a place away from its holder.
+// Unlock releases a holder's place.
 func (c *Client) Unlock(ctx context.Context, group, holder string) error {
 	return c.call(ctx, http.MethodDelete, "/api/v1/locks?"+url.Values{"group": {group}, "holder": {holder}}.Encode(), nil, nil)
 }
 
-// NewLockToken makes a token of a group.
+// NewLockToken creates a token of a group.
 func (c *Client) NewLockToken(ctx context.Context, in NewLockToken) (out MadeLockToken, err error) {
 	return out, c.call(ctx, http.MethodPost, "/api/v1/lock-tokens", in, &out)
 }
@@ -305,17 +305,17 @@ func (c *Client) LockTokens(ctx context.Context) (out LockTokens, err error) {
 	return out, c.call(ctx, http.MethodGet, "/api/v1/lock-tokens", nil, &out)
 }
 
-// DropLockToken revokes one.
+// DropLockToken revokes a token.
 func (c *Client) DropLockToken(ctx context.Context, id string) error {
 	return c.call(ctx, http.MethodDelete, "/api/v1/lock-tokens/"+url.PathEscape(id), nil, nil)
 }
 
-// Locks are places that are held.
+// Locks are held places.
 type Locks struct {
 	Items []metal.Slot `json:"items"`
 }
 
-// maxAnswer bounds what is read of a server's answer.
+// maxAnswer bounds the bytes read of a server's answer.
 const maxAnswer = 256 << 20
 
 func (c *Client) call(ctx context.Context, method, path string, in, out any) error {

@@ -10,8 +10,8 @@ import (
 	"github.com/hashicorp/vault/api"
 )
 
-// client carries one command out: read, write, patch, delete, list, secrets enable|tune, auth enable, policy write, token create, with the flags and values that
-// the released client has for them. Values are sent as texts, as it does.
+// client executes one command: read, write, patch, delete, list, secrets enable|tune, auth enable, policy write, token create, with the released
+// client's flags and values. Like that client, it sends values as strings.
 func client(ctx context.Context, args []string) error {
 	c, err := api.NewClient(api.DefaultConfig())
 	if err != nil {
@@ -40,7 +40,7 @@ func client(ctx context.Context, args []string) error {
 		if err = listErr; err == nil && s != nil {
 			keys, _ := s.Data["keys"].([]any)
 			for _, k := range keys {
-				fmt.Printf("- %s\n", k) // as -format=yaml has it
+				fmt.Printf("- %s\n", k) // the format of -format=yaml
 			}
 		}
 	case "secrets enable":
@@ -68,7 +68,7 @@ func client(ctx context.Context, args []string) error {
 	return err
 }
 
-// parse parts flags, words and values.
+// parse separates flags, words and values.
 func parse(args []string) (flags map[string]string, words []string, values map[string]any) {
 	flags, values = map[string]string{}, map[string]any{}
 	for _, a := range args {

@@ -1,6 +1,6 @@
-// Command vault is a Vault for tests: its own core, HTTP API, PKI secrets engine, AppRole and storage in files, as they are in the module that go.mod
-// pins, without the hundreds of packages for clouds and databases that the released program is linked with. The other half of it are the few
-// commands of Vault's client that package vault prints, by Vault's own client library.
+// Command vault is a Vault for tests: the core, HTTP API, PKI secrets engine, AppRole and file storage of the module that go.mod pins, without the
+// hundreds of packages for clouds and databases in the released program. It also contains the few commands of Vault's client that package vault
+// prints, based on Vault's own client library.
 //
 // It is a module of its own, and for tests only.
 package main
@@ -51,7 +51,7 @@ func serve(dir, address string) error {
 		Physical: storage, StorageType: "file", Logger: log, DisableMlock: true, RedirectAddr: "http://" + address, BuiltinRegistry: registry{},
 		LogicalBackends:    map[string]logical.Factory{"pki": pki.Factory},
 		CredentialBackends: map[string]logical.Factory{"approle": approle.Factory},
-		DefaultLeaseTTL:    768 * time.Hour, MaxLeaseTTL: 768 * time.Hour, // as the released program has them
+		DefaultLeaseTTL:    768 * time.Hour, MaxLeaseTTL: 768 * time.Hour, // as in the released program
 	})
 	if err != nil {
 		return err
@@ -100,5 +100,5 @@ func (r registry) DeprecationStatus(name string, of consts.PluginType) (consts.D
 	return consts.Supported, r.Contains(name, of)
 }
 
-// IsBuiltinEntPlugin reports false: none is of the enterprise's.
+// IsBuiltinEntPlugin returns false, because no plugin is an enterprise plugin.
 func (registry) IsBuiltinEntPlugin(string, consts.PluginType) bool { return false }
