@@ -24,7 +24,7 @@ func TestBootOrder(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		for unit, text := range map[string]string{
-			unitName:                   testkit.Value(Config(params()))(t).Units[0].Content,
+			unitName:                   testkit.Value(Config(params(t)))(t).Units[0].Content,
 			"test-network.service":     service(network),
 			"nftables.service":         service(early + "Wants=network-pre.target\nBefore=network-pre.target\n"),
 			"cloud-init-local.service": service(early + "After=systemd-remount-fs.service\nBefore=network-pre.target sysinit.target\nWants=network-pre.target\n"),

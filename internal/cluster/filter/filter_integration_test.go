@@ -93,8 +93,9 @@ func TestRulesInTheKernel(t *testing.T) {
 	expect("there is no filter", open)
 	visitors := agent.New(agent.Options{Runner: agent.Exec{}})
 	testkit.Must(t, visitors.Admit(t.Context(), Table, Visitors, time.Hour, []string{"10.9.0.2"})) // which means nothing yet
-	p := params()
-	p.Machines, p.Admit = []string{"10.9.0.1"}, nil
+	peers := func(list ...string) Peers { return testkit.Value(PeersOf(list))(t) }
+	p := params(t)
+	p.Machines, p.Admit = peers("10.9.0.1"), nil
 	load(p)
 	expect("a stranger asks", shut)
 	testkit.Must(t, visitors.Admit(t.Context(), Table, Visitors, time.Hour, []string{"10.9.0.2"}))
@@ -109,10 +110,10 @@ func TestRulesInTheKernel(t *testing.T) {
 	p.Admit = nil
 	load(p)
 	expect("and is not any more", shut)
-	p.Machines = append(p.Machines, "10.9.0.2")
+	p.Machines = peers("10.9.0.1", "10.9.0.2")
 	load(p)
 	expect("it is a machine of the cluster", open)
-	p.ControlPlane, p.Machines = false, p.Machines[:1]
+	p.ControlPlane, p.Machines = false, peers("10.9.0.1")
 	load(p)
 	expect("a worker has no etcd to protect", map[string]bool{"2379": true, "10250": false})
 	run("nft", "delete", "table", "inet", Table)
