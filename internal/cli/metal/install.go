@@ -58,7 +58,7 @@ WWID; names that the machine has not reported are refused.`+meant,
 	f := c.Flags()
 	f.StringVar(&w.order.Hostname, "hostname", "", "host name (default the machine's name)")
 	f.StringVar(&w.system, "system", "", "ID of the system image, or its first digits (default the only image)")
-	f.StringVar(&w.kubernetes, "kubernetes", "", "choose the system image that contains this Kubernetes release")
+	f.StringVar(&w.kubernetes, "kubernetes", "", "choose the system image that contains this Kubernetes release; none: the one without Kubernetes")
 	f.StringVar(&w.order.Disk.Serial, "disk", "", "serial number or WWID of the system disk")
 	f.StringSliceVar(&w.order.Disk.Consent, "wipe", nil, "serial number or WWID of a disk that may be overwritten, whatever is on it (repeatable)")
 	f.StringSliceVar(&w.order.Data, "data", nil, "serial number or WWID of a data disk, which is never touched (repeatable)")

@@ -48,7 +48,10 @@ func DryRun(c *cobra.Command, dry *bool) {
 }
 
 // release is the value of a flag that names a release of Kubernetes; it accepts 1.37.2 for v1.37.2.
-type release struct{ pflag.Value }
+type release struct {
+	pflag.Value
+	none bool // it also accepts none, for system images without Kubernetes
+}
 
 var bareRelease = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+$`)
 
@@ -60,7 +63,7 @@ func (r release) Set(text string) error {
 	if bareRelease.MatchString(text) {
 		text = "v" + text
 	}
-	if !aRelease.MatchString(text) {
+	if !aRelease.MatchString(text) && !(r.none && text == "none") {
 		return fmt.Errorf("%q is no release of Kubernetes; write it as v1.37.2", text)
 	}
 	return r.Value.Set(text)
@@ -71,7 +74,7 @@ func TakeReleases(c *cobra.Command) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		named := f.Name == "kubernetes" || f.Name == "to" && Path(c) == "upgrade"
 		if _, done := f.Value.(release); named && !done && f.Value.Type() == "string" {
-			f.Value = release{f.Value}
+			f.Value = release{f.Value, Path(c) == "machine install"}
 		}
 	})
 	for _, sub := range c.Commands() {

@@ -44,6 +44,21 @@ func TestReleases(t *testing.T) {
 	}
 }
 
+// TestImagesWithoutKubernetes: only machine install takes none for a release, because a system image may be without Kubernetes.
+func TestImagesWithoutKubernetes(t *testing.T) {
+	for path, want := range map[string]bool{"machine install": true, "image build": false} {
+		parent, child, _ := strings.Cut(path, " ")
+		root, group, c := &cobra.Command{Use: "naupegos"}, &cobra.Command{Use: parent}, &cobra.Command{Use: child}
+		c.Flags().String("kubernetes", "", "")
+		root.AddCommand(group)
+		group.AddCommand(c)
+		TakeReleases(root)
+		if err := c.ParseFlags([]string{"--kubernetes", "none"}); (err == nil) != want {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
 // TestFormerFlags is stumble 18: old names of flags still work, and help shows the new ones only.
 func TestFormerFlags(t *testing.T) {
 	var at string
