@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
 )
 
 // Target stores backups. File names are slash-separated paths relative to it. Several goroutines may use it.
@@ -27,4 +29,12 @@ type File struct {
 	Name     string
 	Size     int64
 	Modified time.Time
+}
+
+// MostFiles is the number of files below a directory that targets list: a service could list files without an end.
+const MostFiles = 200_000
+
+// TooManyFiles is the error for a longer list.
+func TooManyFiles(t Target) error {
+	return fail.New(fail.Refused, "the service lists more than %d files", MostFiles).At(t.String()).Do("look at the files there: a cluster's backups are a few for each time")
 }

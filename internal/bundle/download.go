@@ -21,7 +21,7 @@ type fetcher struct {
 	client    *http.Client
 	transport *http.Transport // of the client
 	attempts  int             // of one file; a cut connection is resumed where it was cut
-	stall     time.Duration   // without a byte, after which a connection counts as cut
+	stall     time.Duration   // without leastBytes, after which a connection counts as cut
 	largest   int64           // bytes of a file
 }
 
@@ -57,7 +57,8 @@ func noDowngrade(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-const maxText = 8 << 20 // bytes of a checksum file or an API's answer
+const maxText = 8 << 20    // bytes of a checksum file or an API's answer
+const leastBytes = 4 << 10 // within fetcher.stall: a server that sends a byte now and then would keep the library locked without an end
 
 // text returns a small document.
 func (f *fetcher) text(ctx context.Context, address string) (string, error) {
@@ -69,7 +70,7 @@ func (f *fetcher) text(ctx context.Context, address string) (string, error) {
 			return err
 		}
 		defer body.Close() // read only
-		_, err = io.Copy(&b, &aliveReader{io.LimitReader(body, maxText), alive})
+		_, err = io.Copy(&b, &aliveReader{r: io.LimitReader(body, maxText), alive: alive})
 		return err
 	})
 	return b.String(), err
@@ -97,7 +98,7 @@ func (f *fetcher) file(ctx context.Context, address, path string, t *task) error
 			return &permanent{ioError(err, "download "+shown(address), path)}
 		}
 		disk := &diskWriter{w: out}
-		n, err := io.Copy(disk, &aliveReader{t.counting(io.LimitReader(body, f.largest-have+1)), alive})
+		n, err := io.Copy(disk, &aliveReader{r: t.counting(io.LimitReader(body, f.largest-have+1)), alive: alive})
 		have += n
 		if have > f.largest {
 			return &permanent{fail.New(fail.Refused, "download %s: the file is larger than %d bytes", shown(address), f.largest).
@@ -153,8 +154,8 @@ type permanent struct{ error }
 
 func (p *permanent) Unwrap() error { return p.error }
 
-// retry calls try until it succeeds, up to f.attempts times. try calls alive whenever data arrives; an attempt without data for f.stall is
-// cancelled.
+// retry calls try until it succeeds, up to f.attempts times. try calls alive whenever leastBytes have arrived; an attempt that does not call it for f.stall
+// is cancelled.
 func (f *fetcher) retry(ctx context.Context, address string, try func(ctx context.Context, alive func()) error) error {
 	var last error
 	for i := range f.attempts {
@@ -164,7 +165,7 @@ func (f *fetcher) retry(ctx context.Context, address string, try func(ctx contex
 			}
 		}
 		attempt, cancel := context.WithCancelCause(ctx)
-		watch := time.AfterFunc(f.stall, func() { cancel(fmt.Errorf("no data for %s", f.stall)) })
+		watch := time.AfterFunc(f.stall, func() { cancel(fmt.Errorf("less than %d KiB in %s", leastBytes>>10, f.stall)) })
 		last = try(attempt, func() { watch.Reset(f.stall) })
 		watch.Stop()
 		if cause := context.Cause(attempt); last != nil && cause != nil && ctx.Err() == nil {
@@ -204,12 +205,10 @@ func publicURL(dir, _ string) string {
 }
 
 func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-t.C:
+	case <-time.After(d):
 		return nil
 	}
 }
@@ -217,11 +216,12 @@ func pause(ctx context.Context, d time.Duration) error {
 type aliveReader struct {
 	r     io.Reader
 	alive func()
+	since int // bytes since the last call of alive
 }
 
 func (a *aliveReader) Read(p []byte) (int, error) {
 	n, err := a.r.Read(p)
-	if n > 0 {
+	for a.since += n; a.since >= leastBytes; a.since = 0 {
 		a.alive()
 	}
 	return n, err

@@ -153,6 +153,20 @@ func TestPullFaults(t *testing.T) {
 				return true
 			}
 		}, fail.Internal, nil},
+		{"drips", func(u *upstream) {
+			u.faults[kubelet] = func(w http.ResponseWriter, r *http.Request, content []byte, _ int) bool {
+				w.Header().Set("Content-Length", "100000")
+				for i := 0; r.Context().Err() == nil; i++ {
+					_, _ = w.Write(content[i : i+1])
+					w.(http.Flusher).Flush()
+					select {
+					case <-time.After(20 * time.Millisecond):
+					case <-r.Context().Done():
+					}
+				}
+				return true
+			}
+		}, fail.Unreachable, []string{"kubelet", "less than 4 KiB in 300ms"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

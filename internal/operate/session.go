@@ -43,6 +43,7 @@ type Session struct {
 	given       *backups.Given
 	revives     bool        // the new record is of a cluster that was destroyed
 	lease       store.Lease // nil for verbs that change nothing, and for a new cluster before Commit
+	done        func()      // gives the session's turn back; nil: it has none
 }
 
 // Options says what a verb needs.
@@ -68,7 +69,9 @@ type Options struct {
 	// Policy says which resources of this host documents may use. Servers set it; nil: the operator is the host's user and has access anyway.
 	Policy *policy.Policy
 	// Sets renders the document's manifests and charts; nil: in this process, which they can end.
-	Sets    siteset.Renderer
+	Sets siteset.Renderer
+	// Turns limits the sessions that read one cluster at a time. Servers set it for sessions that only read; nil: no limit.
+	Turns   *Turns
 	Say     io.Writer // receives progress lines during planning; may be nil
 	Version string    // of this program
 	// RenewBefore is how long before its expiry a certificate is due; 0: the default of pki.Options.
@@ -165,6 +168,11 @@ func (s *Session) open(ctx context.Context, rec *store.Cluster, doc *v1alpha1.Cl
 	if err := o.Admit(ctx, s.Store, doc); err != nil {
 		return err
 	}
+	if o.Turns != nil {
+		if s.done, err = o.Turns.take(ctx, rec.Name); err != nil {
+			return err
+		}
+	}
 	s.credentials = named(doc)
 	if rec.Provider != doc.Spec.Provider.Name() {
 		return fail.New(fail.Refused, "cluster %s lives on provider %s; it can't move to %s", rec.Name, rec.Provider, doc.Spec.Provider.Name()).
@@ -235,6 +243,10 @@ func (s *Session) Close() error { return s.CloseWith(nil) }
 
 // CloseWith releases everything that the session holds and returns err, or the first error of closing if err is nil.
 func (s *Session) CloseWith(err error) error {
+	if s.done != nil {
+		defer s.done()
+		s.done = nil
+	}
 	if s.Cluster != nil {
 		if e := s.Cluster.Close(); err == nil {
 			err = e

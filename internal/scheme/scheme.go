@@ -1,7 +1,7 @@
 // Package scheme finds addresses that begin with http:// or https:// where the service speaks the other one: HTTP's own errors for that
 // ("connection reset", "first record does not look like a TLS handshake") do not say what to change.
 //
-// It knows HTTP and TLS, and no service.
+// It also bounds what a service answers. It knows HTTP and TLS, and no service.
 package scheme
 
 import (

@@ -91,16 +91,25 @@ func connect(spec Spec, from Source) (*minio.Client, error) {
 	}
 	c, err := minio.New(u.Host, &minio.Options{
 		Creds: creds, Secure: u.Scheme == "https", Region: spec.Region, MaxRetries: attempts, BucketLookup: minio.BucketLookupAuto,
-		Transport: scheme.Watch(&http.Transport{
+		Transport: scheme.Bound(scheme.Watch(&http.Transport{
 			Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
 			TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: patience, IdleConnTimeout: patience,
 			TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
-		}),
+		}), mostAnswer),
 	})
 	if err != nil {
 		return nil, fail.Wrap(fail.Invalid, err, "use the bucket %s", spec.Bucket)
 	}
 	return c, nil
+}
+
+// mostAnswer returns the size of an answer: that of everything but files is bounded. A list has a thousand files.
+func mostAnswer(r *http.Request) int64 {
+	q := r.URL.Query()
+	if r.Method == http.MethodGet && !q.Has("list-type") && !q.Has("uploads") && !q.Has("location") && !q.Has("uploadId") {
+		return 0
+	}
+	return 8 << 20
 }
 
 // Credentials returns a bucket's credentials, found on this host, as a file for another machine; fail.Unauthorized if there are none.
@@ -263,6 +272,9 @@ func (b *Bucket) List(ctx context.Context, dir string) (all []backup.File, err e
 		if o.Err != nil {
 			return nil, b.wrap(o.Err, "look for backups")
 		}
+		if len(all) >= backup.MostFiles {
+			return nil, backup.TooManyFiles(b)
+		}
 		all = append(all, backup.File{Name: own(o.Key), Size: o.Size, Modified: o.LastModified})
 	}
 	for o := range c.ListIncompleteUploads(ctx, b.spec.Bucket, prefix, true) {
@@ -271,6 +283,9 @@ func (b *Bucket) List(ctx context.Context, dir string) (all []backup.File, err e
 		}
 		if o.Err != nil {
 			return nil, b.wrap(o.Err, "look for uploads that never ended")
+		}
+		if len(all) >= backup.MostFiles {
+			return nil, backup.TooManyFiles(b)
 		}
 		name := own(o.Key)
 		all = append(all, backup.File{Name: path.Join(path.Dir(name), upload+path.Base(name)), Size: o.Size, Modified: o.Initiated})

@@ -149,3 +149,32 @@ func TestProfiles(t *testing.T) {
 		}
 	}
 }
+
+// TestHostileLists: no list of a service fills memory, or is read without an end.
+func TestHostileLists(t *testing.T) {
+	var entries strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&entries, "<Contents><Key>c/%d</Key><Size>1</Size><LastModified>2026-11-30T00:00:00.000Z</LastModified></Contents>", i)
+	}
+	for name, c := range map[string]struct {
+		answer func(w http.ResponseWriter)
+		say    string
+	}{
+		"a list without an end": {func(w http.ResponseWriter) {
+			fmt.Fprint(w, "<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>t</NextContinuationToken>", entries.String(), "</ListBucketResult>")
+		}, "more than 200000 files"},
+		"a page without an end": {func(w http.ResponseWriter) {
+			for _, err := io.WriteString(w, "<ListBucketResult>"); err == nil; {
+				_, err = io.WriteString(w, entries.String())
+			}
+		}, "the answer is larger than"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { c.answer(w) }))
+			defer server.Close()
+			b := s3.New(s3.Spec{Endpoint: server.URL, Bucket: "demo", Region: "us-east-1", CredentialsFile: credentials(t, "testkey", "testsecret")})
+			_, err := b.List(t.Context(), "c")
+			testkit.Fails(t, err, fail.Refused, c.say)
+		})
+	}
+}

@@ -71,14 +71,22 @@ func NewFrom(spec Spec, from Source) *Container {
 	}
 	pool.AppendCertsFromPEM([]byte(spec.CA))
 	return &Container{spec: spec, from: from, http: &http.Client{
-		Transport: scheme.Watch(&http.Transport{
+		Transport: scheme.Bound(scheme.Watch(&http.Transport{
 			Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
 			TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: patience, IdleConnTimeout: patience, ExpectContinueTimeout: patience,
 			TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
-		}),
+		}), mostAnswer),
 		// No redirects: tokens and credentials must only reach the services that the document and the cloud's catalogue name.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
+}
+
+// mostAnswer returns the size of an answer: that of everything but files is bounded. A list has a page of files, and a login the cloud's catalogue.
+func mostAnswer(r *http.Request) int64 {
+	if r.Method == http.MethodGet && r.URL.Query().Get("format") == "" {
+		return 0
+	}
+	return 32 << 20
 }
 
 // String implements backup.Target.
@@ -262,11 +270,11 @@ func (c *Container) List(ctx context.Context, dir string) (all []backup.File, er
 			Modified string `json:"last_modified"`
 		}
 		res, err := c.again(ctx, http.MethodGet, c.object("")+"?"+ask.Encode())
-		if err == nil && res.StatusCode != http.StatusNoContent {
-			err = json.NewDecoder(res.Body).Decode(&objects)
-		}
 		if err == nil {
-			err = res.Body.Close()
+			if res.StatusCode != http.StatusNoContent {
+				err = json.NewDecoder(res.Body).Decode(&objects)
+			}
+			err = errors.Join(err, res.Body.Close())
 		}
 		if err != nil {
 			return nil, c.noContainer(err, "look for backups")
@@ -281,7 +289,13 @@ func (c *Container) List(ctx context.Context, dir string) (all []backup.File, er
 			}
 			all = append(all, backup.File{Name: strings.TrimPrefix(strings.TrimPrefix(o.Name, c.key("")), "/"), Size: o.Bytes, Modified: when})
 		}
-		marker = objects[len(objects)-1].Name
+		last := objects[len(objects)-1].Name
+		if last == marker { // a list that repeats itself has no end
+			return nil, fail.New(fail.Refused, "the object store repeats its list of files after %.100q", last).At(c.String()).Do("this is a fault of the object store: tell its operator")
+		}
+		if marker = last; len(all) >= backup.MostFiles {
+			return nil, backup.TooManyFiles(c)
+		}
 	}
 }
 

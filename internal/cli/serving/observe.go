@@ -21,7 +21,9 @@ func (h Host) expiry(ctx context.Context, name string) (e metrics.Expiry, err er
 	if err != nil {
 		return e, err
 	}
-	s, _, err := operate.OpenNamed(ctx, st, name, h.Look(name))
+	o := h.Look(name)
+	o.Turns = nil // the server looks at its own pace: requests must not hold it up
+	s, _, err := operate.OpenNamed(ctx, st, name, o)
 	if err != nil {
 		return e, err
 	}

@@ -80,9 +80,13 @@ func newRenderCmd() *cobra.Command {
 // options only from the host.
 func (h Host) under(p *policy.Policy) Host {
 	options, look, sets, turn := h.Options, h.Look, siteset.Apart("server", renderVerb), make(chan struct{}, 1)
+	turns := operate.NewTurns()
 	h.Options = func(a operate.Asked, n work.Need) operate.Options {
 		o := options(a, n)
 		o.Policy, o.Sets = p, sets
+		if !n.CarryOut {
+			o.Turns = turns
+		}
 		if o.Bundle != nil && (n.CarryOut || n.Prepare) {
 			o.Bundle = o.Bundle.OneAtATime(h.hasBundle(a), func(doc *v1alpha1.Cluster, version string) error {
 				if n.Build {
@@ -95,7 +99,7 @@ func (h Host) under(p *policy.Policy) Host {
 	}
 	h.Look = func(cluster string) operate.Options {
 		o := look(cluster)
-		o.Policy, o.Sets = p, sets
+		o.Policy, o.Sets, o.Turns = p, sets, turns
 		return o
 	}
 	return h

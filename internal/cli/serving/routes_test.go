@@ -427,3 +427,60 @@ func TestNoDirectoryIsListed(t *testing.T) {
 		}
 	}
 }
+
+// TestEveryPageIsOfTheSiteAlone: no form of the pages is taken from another site, not even with an administrator's cookie, no route of the API takes that
+// cookie, and each answer of the pages forbids frames and foreign scripts.
+func TestEveryPageIsOfTheSiteAlone(t *testing.T) {
+	w := newWorld(t)
+	token, _, err := access.NewToken(t.Context(), w.store, "ann", server.Admin, "", time.Hour)
+	testkit.Must(t, err)
+	cookie, _, err := w.gate.BeginByToken(httptest.NewRequest("POST", "/ui/login", nil), "", token, time.Hour)
+	testkit.Must(t, err)
+	forms, pages, calls := 0, 0, 0
+	for _, part := range w.parts {
+		for _, m := range part.Mounts {
+			method, pattern, named := strings.Cut(m.Pattern, " ")
+			if !named {
+				method, pattern = "GET", m.Pattern
+			}
+			path, _ := w.foreign(pattern)
+			page := strings.HasPrefix(path, "/ui/")
+			if m.On == server.Front || m.Stream || !page && m.Need == server.Anybody {
+				continue
+			}
+			r := testkit.Value(http.NewRequestWithContext(t.Context(), method, w.url+path, strings.NewReader("sure=yes&cluster="+foreignCluster)))(t)
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			r.Header.Set("Cookie", "__Host-naupegos="+cookie)
+			if method != "GET" {
+				r.Header.Set("Sec-Fetch-Site", "cross-site")
+				r.Header.Set("Origin", "https://evil.example")
+			}
+			resp := testkit.Value(w.client.Do(r))(t)
+			testkit.Must(t, resp.Body.Close())
+			switch {
+			case !page:
+				if calls++; resp.StatusCode != http.StatusUnauthorized && resp.StatusCode != http.StatusTooManyRequests {
+					t.Errorf("%s takes the cookie of the pages: %d", m.Pattern, resp.StatusCode)
+				}
+				continue
+			case method != "GET":
+				if forms++; resp.StatusCode != http.StatusForbidden {
+					t.Errorf("%s takes another site's form: %d", m.Pattern, resp.StatusCode)
+				}
+			default:
+				pages++
+			}
+			if h := resp.Header; !strings.Contains(h.Get("Content-Security-Policy"), "default-src 'none'") || h.Get("X-Frame-Options") != "DENY" || h.Get("X-Content-Type-Options") != "nosniff" {
+				t.Errorf("%s: %d with %v", m.Pattern, resp.StatusCode, h)
+			}
+		}
+	}
+	if forms < 25 || pages < 25 || calls < 30 { // some are not mounted by their roles
+		t.Errorf("%d forms, %d pages and %d calls of the API", forms, pages, calls)
+	}
+	t.Logf("%d forms, %d pages, %d calls of the API", forms, pages, calls)
+	c := testkit.Value(w.store.Cluster(t.Context(), foreignCluster))(t)
+	if m := testkit.Value(w.store.Metal().Machine(t.Context(), foreignUUID))(t); c == nil || m.Approval != "approved" {
+		t.Errorf("a form did something: %+v", m)
+	}
+}

@@ -42,7 +42,9 @@ func (h Host) lookAt(ctx context.Context, name string) (*report.Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, _, err := operate.OpenNamed(ctx, st, name, h.Look(name))
+	o := h.Look(name)
+	o.Turns = nil // the server looks at its own pace: requests must not hold it up
+	s, _, err := operate.OpenNamed(ctx, st, name, o)
 	if err != nil {
 		return nil, err
 	}

@@ -269,6 +269,11 @@ func TestUserinfo(t *testing.T) {
 	i.info["sub"] = "id2"
 	_, err = answer(http.StatusOK)
 	testkit.Fails(t, err, fail.Unauthorized, "another user")
+	i.info["sub"], i.info["much"] = "id1", strings.Repeat("x", mostAnswer) // go-oidc reads the answer whole
+	_, q, err = b.Ask(t.Context())
+	testkit.Must(t, err)
+	_, err = answer(http.StatusOK)
+	testkit.Fails(t, err, fail.Unreachable, "larger than 1024 KiB")
 }
 
 // TestIssuerIsAway: an unreachable issuer is reported as such, and not as a refusal.

@@ -103,7 +103,8 @@ func Client(ca []byte) (*http.Client, error) {
 		}
 	}
 	t := scheme.Watch(&http.Transport{TLSClientConfig: conf, Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true})
-	return &http.Client{Timeout: 20 * time.Second, Transport: onlyPrivate{t}}, nil
+	all := func(*http.Request) int64 { return mostAnswer }
+	return &http.Client{Timeout: 20 * time.Second, Transport: onlyPrivate{scheme.Bound(t, all)}}, nil
 }
 
 // private reports whether only a URL's host can have made the answers: others on the way cannot change them.

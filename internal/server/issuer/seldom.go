@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	mostAnswer = 1 << 20 // bytes of an issuer's public answer
+	mostAnswer = 1 << 20 // bytes of an issuer's answer
 	mostKept   = 8       // answers; an issuer has two URLs, but it could redirect to a new one each time
 )
 
@@ -53,7 +53,7 @@ func (s *seldom) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, err := io.ReadAll(io.LimitReader(res.Body, mostAnswer))
+	body, err := io.ReadAll(res.Body) // Client bounds it
 	_ = res.Body.Close()
 	if err != nil {
 		return nil, err

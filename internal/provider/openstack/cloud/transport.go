@@ -71,6 +71,9 @@ type transport struct {
 	slots chan struct{} // limits concurrent calls; more would only queue up in the cloud
 }
 
+// maxAnswer is the size of an answer: lists of thousands of resources have some MiB.
+const maxAnswer = 64 << 20
+
 // MaxCalls is the maximum number of concurrent calls to a cloud.
 const MaxCalls = 16
 
@@ -111,7 +114,7 @@ func (t *transport) once(req *http.Request, attempt int) (*http.Response, error)
 		}
 		r.Body = body
 	}
-	resp, err := t.next.RoundTrip(r)
+	resp, err := scheme.Bound(t.next, func(*http.Request) int64 { return maxAnswer }).RoundTrip(r)
 	if err != nil {
 		return nil, err
 	}

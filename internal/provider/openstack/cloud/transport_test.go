@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // TestTransport counts the attempts of a call for each kind of answer.
@@ -71,6 +74,19 @@ func TestTransport(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestEndlessAnswer: an answer without an end is an error, before it fills memory.
+func TestEndlessAnswer(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for block, err := make([]byte, 1<<20), error(nil); err == nil; {
+			_, err = w.Write(block)
+		}
+	}))
+	defer srv.Close()
+	c := http.Client{Transport: &transport{next: http.DefaultTransport, retry: Retry{Attempts: 1}, limit: time.Minute, slots: make(chan struct{}, 1)}}
+	_, err := c.Get(srv.URL) //nolint:bodyclose // there is none
+	testkit.Fails(t, err, fail.Refused, "larger than 65536 KiB")
 }
 
 // TestFaultText finds each service's own words.
