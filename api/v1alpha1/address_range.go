@@ -69,7 +69,7 @@ func lastOf(p netip.Prefix) netip.Addr {
 	return netip.AddrFrom4(b)
 }
 
-// ParseNetwork parses an IPv4 network, or says what is wrong with it. If the text is an address inside a network, p is valid nevertheless.
+// ParseNetwork parses an IPv4 network, or returns what is wrong with it and how to mend it. For an address inside a network, such as 10.0.0.5/24, p is valid as well.
 func ParseNetwork(s string) (p netip.Prefix, problem, hint string) {
 	p, err := netip.ParsePrefix(s)
 	switch {

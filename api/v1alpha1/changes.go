@@ -26,7 +26,7 @@ var changeRules = func() change.Rules {
 	return r
 }()
 
-// addFree lets fields below a path change freely, but for those that have a rule already: a field of an addon or of machines' settings that says nothing else needs none.
+// addFree adds a rule that allows any change to each field below a path that has no rule of its own. Fields of addons and of machines' settings need a rule only if they don't change freely.
 func addFree(r change.Rules, path string, t reflect.Type) {
 	strict.Walk(t, path, func(path string, parent reflect.Type, f strict.Field) {
 		key := ruleKey(path, f)

@@ -165,7 +165,7 @@ func TestRedfishTaskFails(t *testing.T) {
 	testkit.Fails(t, err, fail.Refused, "power supply")
 }
 
-// TestRedfishHangs: a machine does not do what it is told; the time limit ends the action, and the session is closed.
+// TestRedfishHangs: a machine ignores an action; the time limit ends the action, and the session is closed.
 func TestRedfishHangs(t *testing.T) {
 	m, _, a := redfishService(t, redfishtest.Options{})
 	m.hang = true

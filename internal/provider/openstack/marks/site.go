@@ -14,7 +14,7 @@ type Site struct {
 	Metadata map[string]string
 }
 
-// Keys of the records of what the document added: a tag or an entry that it no longer wants is removed, and one that somebody else set is not.
+// Keys of the records of what the document added: Naupegos removes a tag or an entry that the document drops, and keeps those that others set.
 const (
 	keyTags     = KeyPrefix + "tags"
 	keyMetadata = KeyPrefix + "metadata"
