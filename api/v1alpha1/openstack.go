@@ -10,7 +10,7 @@ type OpenStack struct {
 	Region string `json:"region,omitempty" yaml:"region,omitempty" jsonschema:"maxLength=255"`
 	// Name or ID of the external network that provides floating IPs and to which the router connects. Left out: the cloud's only one.
 	ExternalNetwork string `json:"externalNetwork,omitempty" yaml:"externalNetwork,omitempty" jsonschema:"maxLength=255"`
-	// Name or ID of the external network's subnet from which floating IPs are taken, those of Services too. Left out: the cloud chooses.
+	// Name or ID of the external network's subnet that provides floating IPs, also those of Services. Left out: the cloud chooses.
 	FloatingSubnet string `json:"floatingSubnet,omitempty" yaml:"floatingSubnet,omitempty" jsonschema:"maxLength=255"`
 	// Network of the machines: created for the cluster, or an existing one.
 	Network OpenStackNetwork `json:"network,omitzero" yaml:"network,omitempty"`
@@ -32,9 +32,9 @@ type LoadBalancerClass struct {
 	Name string `json:"name" yaml:"name" jsonschema:"required,maxLength=63,pattern=^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"`
 	// Name or ID of the external network of the floating IPs.
 	FloatingNetwork string `json:"floatingNetwork,omitempty" yaml:"floatingNetwork,omitempty" jsonschema:"maxLength=255"`
-	// Name or ID of the external network's subnet from which the floating IPs are taken. Left out: the cloud chooses.
+	// Name or ID of the external network's subnet that provides the floating IPs. Left out: the cloud chooses.
 	FloatingSubnet string `json:"floatingSubnet,omitempty" yaml:"floatingSubnet,omitempty" jsonschema:"maxLength=255"`
-	// Tags of the external network's subnets from which the floating IPs are taken, instead of a single subnet.
+	// Tags of the external network's subnets that provide the floating IPs, instead of a single subnet.
 	FloatingSubnetTags []string `json:"floatingSubnetTags,omitempty" yaml:"floatingSubnetTags,omitempty" jsonschema:"maxItems=10"`
 	// Name or ID of the network in which the load balancers get their own addresses, if it is not the machines'.
 	Network string `json:"network,omitempty" yaml:"network,omitempty" jsonschema:"maxLength=255"`

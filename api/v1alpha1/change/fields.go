@@ -90,7 +90,7 @@ var fields = Rules{
 	"spec.provider.openstack.credential":         {Class: Free, Say: "it must lead to the same project", Live: true},
 	"spec.provider.openstack.region":             {Class: Refused, Say: backOrAnew, Live: true},
 	"spec.provider.openstack.externalNetwork":    {Class: Refused, Say: backOrAnew, Live: true},
-	"spec.provider.openstack.floatingSubnet":     {Class: Free, Say: "floating IPs that are made from now on come from it"},
+	"spec.provider.openstack.floatingSubnet":     {Class: Free, Say: "new floating IPs come from it"},
 	"spec.provider.openstack.tags":               {Class: Free},
 	"spec.provider.openstack.metadata":           {Class: Free},
 	"spec.provider.openstack.network.cidr":       {Class: Refused, Say: backOrAnew, Live: true},
@@ -318,7 +318,7 @@ func (r Rules) registries() {
 
 func (r Rules) balancerClasses() {
 	const path = "spec.provider.openstack.loadBalancerClasses[]"
-	next := Rule{Class: Free, Say: "load balancers that are made from now on have it"}
+	next := Rule{Class: Free, Say: "new load balancers have it"}
 	r[path] = next
 	for _, key := range []string{"name", "floatingNetwork", "floatingSubnet", "floatingSubnetTags", "network", "subnet"} {
 		r[strict.Join(path, key)] = next
@@ -339,7 +339,7 @@ func (r Rules) shapes(places ...string) {
 		for _, key := range []string{"securityGroups", "portSecurity"} {
 			r[strict.Join(p, key)] = Rule{Class: Free, Say: "the ports of the machines change at once"}
 		}
-		r[strict.Join(p, "volumes[]")] = Rule{Class: Consent, Say: "volumes, where one is removed with what is on it; a new one is attached at once"}
+		r[strict.Join(p, "volumes[]")] = Rule{Class: Consent, Say: "volumes, if a volume is removed with its data; a new one is attached at once"}
 		r[strict.Join(p, "volumes[].name")] = Rule{Class: Free}
 		r[strict.Join(p, "volumes[].sizeGiB")] = Rule{Class: Free, Say: "the volume grows; it can't shrink"}
 		r[strict.Join(p, "volumes[].type")] = Rule{Class: Free, Say: "volumes that are made from now on have it"}
