@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -115,7 +116,8 @@ func (h hooks) one(ctx context.Context, k machine.Hook) error {
 	if err := h.writeFile(hookScript, []byte(k.Script), 0o600); err != nil {
 		return err
 	}
-	if err := h.writeFile(unitFile, []byte(h.unit(k)), 0o600); err != nil {
+	identifier := hookUnits + rand.Text()[:8]
+	if err := h.writeFile(unitFile, []byte(h.unit(k, identifier)), 0o600); err != nil {
 		return err
 	}
 	defer func() {
@@ -136,11 +138,12 @@ func (h hooks) one(ctx context.Context, k machine.Hook) error {
 		_, _ = h.systemctl(context.WithoutCancel(ctx), "stop", "--", unit) // the hook must not go on running by itself
 		return interrupted(ctx.Err())
 	}
-	return h.failure(ctx, k, limit)
+	return h.failure(ctx, k, identifier, limit)
 }
 
-// unit renders the unit that runs a hook.
-func (h hooks) unit(k machine.Hook) string {
+// unit renders the unit that runs a hook. Its output has an identifier of this run alone: systemd forgets the invocation of a unit that has failed, and the
+// journal may read the output of a short hook only after that.
+func (h hooks) unit(k machine.Hook, identifier string) string {
 	return fmt.Sprintf(`[Unit]
 Description=Naupegos hook %s %s
 
@@ -152,16 +155,16 @@ TimeoutStopSec=10
 Environment=NAUPEGOS_HOOK=%s NAUPEGOS_MACHINE=%s
 StandardOutput=journal
 StandardError=journal
-SyslogIdentifier=naupegos-hook
+SyslogIdentifier=%s
 LogRateLimitIntervalSec=24h
 LogRateLimitBurst=%d
-`, k.When, k.Name, hookScript, k.Seconds, k.When, h.machine, hookLines)
+`, k.When, k.Name, hookScript, k.Seconds, k.When, h.machine, identifier, hookLines)
 }
 
 // failure returns an error that says how a hook failed and ends with the last lines that the hook printed.
-func (h hooks) failure(ctx context.Context, k machine.Hook, limit time.Duration) error {
+func (h hooks) failure(ctx context.Context, k machine.Hook, identifier string, limit time.Duration) error {
 	how, v := "it failed", map[string]string{}
-	if out, err := h.systemctl(ctx, "show", "--property=Result,ExecMainStatus,InvocationID", "--", hookUnit(k)); err == nil {
+	if out, err := h.systemctl(ctx, "show", "--property=Result,ExecMainStatus", "--", hookUnit(k)); err == nil {
 		for line := range strings.Lines(string(out)) {
 			key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 			v[key] = value
@@ -177,11 +180,11 @@ func (h hooks) failure(ctx context.Context, k machine.Hook, limit time.Duration)
 	}
 	_, _ = h.systemctl(ctx, "reset-failed", "--", hookUnit(k))
 	e := fail.New(fail.Refused, "hook %s %s: %s", k.When, k.Name, how).At(h.machine)
-	if v["InvocationID"] == "" {
+	log, err := h.journal(ctx, "--identifier="+identifier)
+	switch {
+	case err != nil:
 		return e.Do("correct the hook or the machine, then run again; journalctl --unit=%s on the machine shows its output", hookUnit(k))
-	}
-	log, err := h.Agent.run.Run(ctx, nil, "journalctl", "_SYSTEMD_INVOCATION_ID="+v["InvocationID"], "--identifier=naupegos-hook", "--lines=20", "--no-pager", "--output=cat")
-	if err != nil || len(strings.TrimSpace(string(log))) == 0 {
+	case len(strings.TrimSpace(string(log))) == 0:
 		return e.Do("it printed nothing; correct the hook or the machine, then run again")
 	}
 	return e.Do("correct the hook or the machine, then run again; its last lines:\n%s", tail(string(log), 2000))

@@ -285,7 +285,8 @@ func (m *realMachine) failingHooks() {
 	m.apply(c)
 	c.Release = "v1.37.2"
 	noisy := machine.Hook{When: machine.BeforeUpgrade, Name: "noisy", Script: "seq 100000; echo noise", Seconds: 60}
-	for script, want := range map[string]string{"false": "it printed nothing", "echo the disk is full; exit 3": "the disk is full"} {
+	late := "p=$(systemctl show --value --property=MainPID systemd-journald); kill -STOP $p; systemd-run --quiet --on-active=2 --timer-property=AccuracySec=100ms kill -CONT $p\n" // the unit has failed when the journal reads its output
+	for script, want := range map[string]string{"false": "it printed nothing", "echo the disk is full; exit 3": "the disk is full", late + "echo the disk is full; exit 3": "the disk is full"} {
 		c.Hooks = []machine.Hook{noisy, {When: machine.BeforeUpgrade, Name: "fails", Script: script, Seconds: 60}}
 		_, err := m.d.Apply(m.Context(), m.h, always(c), remote.ApplyOptions{})
 		if err == nil || !strings.Contains(err.Error(), "hook beforeUpgrade fails") || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "noise") {
