@@ -180,7 +180,7 @@ func (h hooks) failure(ctx context.Context, k machine.Hook, identifier string, l
 	}
 	_, _ = h.systemctl(ctx, "reset-failed", "--", hookUnit(k))
 	e := fail.New(fail.Refused, "hook %s %s: %s", k.When, k.Name, how).At(h.machine)
-	log, err := h.journal(ctx, "--identifier="+identifier)
+	log, err := journal(ctx, h.Agent.run, "--identifier="+identifier)
 	switch {
 	case err != nil:
 		return e.Do("correct the hook or the machine, then run again; journalctl --unit=%s on the machine shows its output", hookUnit(k))

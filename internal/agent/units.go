@@ -182,7 +182,7 @@ func (a *Agent) unitError(ctx context.Context, verb string, names []string, err 
 		}
 	}
 	e := fail.Wrap(kindOr(err, fail.Internal), err, "%s %s", verb, culprit).At(culprit)
-	log, jerr := a.journal(ctx, "--unit="+culprit)
+	log, jerr := journal(ctx, a.run, "--unit="+culprit)
 	if jerr != nil || len(strings.TrimSpace(string(log))) == 0 {
 		return e.Do("`systemctl status %s` on the machine has details", culprit)
 	}
@@ -190,11 +190,11 @@ func (a *Agent) unitError(ctx context.Context, verb string, names []string, err 
 }
 
 // journal returns the last lines of the system's journal that match, after the journal has read what the machine's programs have printed so far.
-func (a *Agent) journal(ctx context.Context, match string) ([]byte, error) {
-	if _, err := a.run.Run(ctx, nil, "journalctl", "--sync"); err != nil {
+func journal(ctx context.Context, host Runner, match string) ([]byte, error) {
+	if _, err := host.Run(ctx, nil, "journalctl", "--sync"); err != nil {
 		return nil, err
 	}
-	return a.run.Run(ctx, nil, "journalctl", match, "--lines=20", "--no-pager", "--output=cat")
+	return host.Run(ctx, nil, "journalctl", match, "--lines=20", "--no-pager", "--output=cat")
 }
 
 // kindOr returns the kind of err, or k if it has none.

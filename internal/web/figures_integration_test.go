@@ -68,7 +68,7 @@ func TestFiguresInABrowser(t *testing.T) {
 	j.do(chromedp.Click(`#later a[href*="look=yes"]`), chromedp.WaitVisible(".legend tbody td"), chromedp.WaitVisible(".plot svg .line"))
 	scripts(false)
 
-	fake.Pods = nil
+	fake.Change(func() { fake.Pods = nil })
 	j.goes("/ui/clusters/quay/figures?look=yes", "#later .note")
 	if text := j.text("#later"); !strings.Contains(text, "spec.addons") {
 		t.Errorf("without Prometheus: %s", text)

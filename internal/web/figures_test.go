@@ -100,20 +100,24 @@ func TestFiguresThatAreMissing(t *testing.T) {
 			}
 		}
 	}
-	fake.Pods["prometheus-a-0"], fake.Pods["prometheus-b-0"] = "no volume"+evil, "no volume"
+	fake.Change(func() {
+		fake.Pods["prometheus-a-0"], fake.Pods["prometheus-b-0"] = "no volume"+evil, "no volume"
+	})
 	see(`role="alert"`, "pod prometheus-a-0 of Prometheus is not ready", "no volume&lt;script&gt;")
-	fake.Pods["prometheus-a-0"] = ""
-	fake.Answer = func(w http.ResponseWriter, r *http.Request, _ string) {
-		w.Header().Set("Content-Type", "application/json")
-		if strings.Contains(r.URL.Query().Get("query"), "kube_") {
-			fmt.Fprint(w, `{"status":"success","data":{"resultType":"matrix","result":[]}}`)
-			return
+	fake.Change(func() {
+		fake.Pods["prometheus-a-0"] = ""
+		fake.Answer = func(w http.ResponseWriter, r *http.Request, _ string) {
+			w.Header().Set("Content-Type", "application/json")
+			if strings.Contains(r.URL.Query().Get("query"), "kube_") {
+				fmt.Fprint(w, `{"status":"success","data":{"resultType":"matrix","result":[]}}`)
+				return
+			}
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			fmt.Fprint(w, `{"status":"error","error":"too many samples"}`)
 		}
-		w.WriteHeader(http.StatusUnprocessableEntity)
-		fmt.Fprint(w, `{"status":"error","error":"too many samples"}`)
-	}
+	})
 	see("Prometheus does not answer this query", "too many samples", "The addon kube-state-metrics measures them.")
-	fake.Pods = nil
+	fake.Change(func() { fake.Pods = nil })
 	see("The cluster has no Prometheus", "spec.addons")
 	s.pages.figures = askFigures // of a cluster that never came up
 	see(`role="alert"`, "quay")

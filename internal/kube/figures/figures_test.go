@@ -94,31 +94,32 @@ func TestNoPrometheus(t *testing.T) {
 	if got := read(t, f, figures.Ask{}); got.Source != "prometheus-b-0" {
 		t.Errorf("%s answered", got.Source)
 	}
-	f.Pods["prometheus-a-0"] = ""
-	f.Answer = func(w http.ResponseWriter, r *http.Request, pod string) {
-		if pod == "prometheus-a-0" {
+	f.Change(func() {
+		f.Pods["prometheus-a-0"] = ""
+		f.Answer = func(w http.ResponseWriter, r *http.Request, pod string) {
 			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(http.StatusServiceUnavailable)
-			fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"ServiceUnavailable","code":503,"message":"error trying to reach service: dial tcp 10.244.1.5:9090: connect: connection refused"}`)
-			return
+			if pod == "prometheus-a-0" {
+				w.WriteHeader(http.StatusServiceUnavailable)
+				fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"ServiceUnavailable","code":503,"message":"error trying to reach service: dial tcp 10.244.1.5:9090: connect: connection refused"}`)
+				return
+			}
+			q := r.URL.Query()
+			fmt.Fprint(w, f.Matrix(q.Get("query"), q.Get("start"), q.Get("end"), q.Get("step")))
 		}
-		w.Header().Set("Content-Type", "application/json")
-		q := r.URL.Query()
-		fmt.Fprint(w, f.Matrix(q.Get("query"), q.Get("start"), q.Get("end"), q.Get("step")))
-	}
+	})
 	if got := read(t, f, figures.Ask{}); got.Source != "prometheus-b-0" || got.Charts[0].Problem != "" {
 		t.Errorf("%+v", got)
 	}
-	delete(f.Pods, "prometheus-b-0")
+	f.Change(func() { delete(f.Pods, "prometheus-b-0") })
 	_, err := figures.Of(t.Context(), f.Client, figurestest.Place, figures.Ask{}, now)
 	testkit.Fails(t, err, fail.NotReady, "prometheus-a-0", "connection refused")
-	f.Pods["prometheus-a-0"] = "waits\x1b[2J for a volume"
+	f.Change(func() { f.Pods["prometheus-a-0"] = "waits\x1b[2J for a volume" })
 	_, err = figures.Of(t.Context(), f.Client, figurestest.Place, figures.Ask{}, now)
 	testkit.Fails(t, err, fail.NotReady, "pod prometheus-a-0", "for a volume", "kubectl describe pod")
 	if strings.Contains(err.Error(), "\x1b") {
 		t.Errorf("the pod's words reach the terminal: %q", err)
 	}
-	f.Pods = nil
+	f.Change(func() { f.Pods = nil })
 	if got := read(t, f, figures.Ask{}); !strings.Contains(got.Missing, "spec.addons") || len(got.Charts) != 0 {
 		t.Errorf("%+v", got)
 	}

@@ -22,7 +22,7 @@ import (
 // Place is the place of the API's Prometheus pods.
 var Place = figures.Place{Namespace: "prometheus", App: "prometheus", Port: "9090"}
 
-// Fake is a Kubernetes API. Its fields may be changed before a request.
+// Fake is a Kubernetes API. A test sets its fields before the first request, and through Change after it.
 type Fake struct {
 	Client *kube.Client
 	URL    string
@@ -32,8 +32,9 @@ type Fake struct {
 	// Answer answers queries in place of the fake; nil: the fake does.
 	Answer func(w http.ResponseWriter, r *http.Request, pod string)
 
-	mutex sync.Mutex
-	asked []Asked
+	serving sync.RWMutex // held for reading by each request: a client that has its answer may have left others
+	mutex   sync.Mutex
+	asked   []Asked
 }
 
 // Asked is a query that arrived.
@@ -55,6 +56,13 @@ func Serve(t testing.TB, nodes int) *Fake {
 	return f
 }
 
+// Change changes the fake's fields while it serves no request.
+func (f *Fake) Change(change func()) {
+	f.serving.Lock()
+	defer f.serving.Unlock()
+	change()
+}
+
 // Asked returns the queries that arrived.
 func (f *Fake) Asked() []Asked {
 	f.mutex.Lock()
@@ -64,6 +72,8 @@ func (f *Fake) Asked() []Asked {
 
 // ServeHTTP implements http.Handler.
 func (f *Fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.serving.RLock()
+	defer f.serving.RUnlock()
 	const pods = "/api/v1/namespaces/prometheus/pods"
 	if r.URL.Path == pods && r.URL.Query().Get("labelSelector") == "app.kubernetes.io/name=prometheus" {
 		f.list(w)
