@@ -174,7 +174,7 @@ func (c *Cluster) cannot(ctx context.Context, o *observe.Observed, s wanted.Slot
 	return no
 }
 
-// rungSteps are the steps of a reboot or a power cycle: the machine goes and comes back, and its node is Ready again.
+// rungSteps are the steps of a reboot or a power cycle: the machine shuts down and comes back, and its node is Ready again.
 func (c *Cluster) rungSteps(o *observe.Observed, r upkeep.Round, k upkeep.Sick) ([]*plan.Step, error) {
 	s := o.Want[slices.IndexFunc(o.Want, func(s wanted.Slot) bool { return s.Name == r.Machine })]
 	title, by := "reboot "+s.Name, "off"

@@ -158,7 +158,7 @@ var fields = Rules{
 
 	"spec.workers[]":             {Class: Free, Say: "the machines of a pool that leaves the list are drained and removed"},
 	"spec.workers[].name":        {Class: Free, Say: "a pool with another name is another pool"},
-	"spec.workers[].replicas":    {Class: Free, Say: "machines that go are drained first; of a pool that scales it is only what it begins with"},
+	"spec.workers[].replicas":    {Class: Free, Say: "removed machines are drained first; a pool that scales only starts with this number"},
 	"spec.workers[].minReplicas": {Class: Free, Say: "a pool that is smaller grows at once"},
 	"spec.workers[].maxReplicas": {Class: Free, Say: "a pool that is larger shrinks at once; without it the pool has as many machines as replicas says"},
 	"spec.workers[].version":     {Class: Rolling, Say: "an older minor than the pool's machines run is refused"},

@@ -87,7 +87,7 @@ func (p *Provider) Destroy(ctx context.Context, seen *provider.Inventory) []*pla
 		for _, m := range seen.Machines {
 			s := p.DestroyMachine(m)
 			s.Reason = "the cluster is destroyed"
-			s.Run = func(ctx context.Context, progress plan.Progress) error { return p.wipe(ctx, m.Name, progress) } // the load balancer goes as a whole
+			s.Run = func(ctx context.Context, progress plan.Progress) error { return p.wipe(ctx, m.Name, progress) } // the load balancer is deleted as a whole
 			steps = append(steps, s)
 		}
 	}

@@ -259,7 +259,7 @@ func freeRound(ctx context.Context, p *Provider, left provider.Leftovers, progre
 	return refused, nil
 }
 
-// freeAddresses releases the floating IPs that the cluster's controller made for a Service's load balancer, before the load balancer goes, so
+// freeAddresses releases the floating IPs that the cluster's controller made for a Service's load balancer, before the load balancer is deleted, so
 // that they can still be found after a crash. Their description identifies them; a floating IP that a user assigned to a Service stays.
 func freeAddresses(ctx context.Context, p *Provider, b provider.LeftBalancer) error {
 	c, err := p.network(ctx)

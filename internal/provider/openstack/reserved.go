@@ -92,7 +92,7 @@ func (p *Provider) checkReserved(context.Context) error {
 		return fail.New(fail.Refused, "the project has no floating IP %s", p.reservedIP()).At(reservedField).
 			Do("make it (openstack floating ip create --floating-ip-address %s NETWORK), or leave it out", p.reservedIP())
 	case p.madeFor(f) != "":
-		return fail.New(fail.Refused, "floating IP %s was made for %s, and goes with it", f.FloatingIP, p.madeFor(f)).At(reservedField).
+		return fail.New(fail.Refused, "floating IP %s was made for %s, and is released with it", f.FloatingIP, p.madeFor(f)).At(reservedField).
 			Do("name one of your own, or leave it out")
 	case f.PortID != "" && f.PortID != p.frontPort():
 		return fail.New(fail.Refused, "floating IP %s leads to port %s (%s) already", f.FloatingIP, f.PortID, f.FixedIP).At(reservedField).
