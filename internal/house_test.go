@@ -209,7 +209,8 @@ var knows = map[string][]string{
 	"internal/kube/answer":            {"internal/fail"},
 	"internal/kube/objects":           {"internal/fail", "internal/kube/answer", "internal/kube/manifest", "internal/machine", "internal/plan/delta"},
 	"internal/chart":                  {"internal/fail", "internal/kube/manifest"},
-	"internal/siteset":                {"api/v1alpha1", "api/v1alpha1/validation", "internal/chart", "internal/fail", "internal/kube/manifest", "internal/kube/objects"},
+	"internal/siteset":                {"api/v1alpha1", "api/v1alpha1/validation", "internal/chart", "internal/fail", "internal/kube/manifest", "internal/kube/objects", "internal/queue"},
+	"internal/queue":                  {},
 	"internal/cluster/filter":         {"internal/fail", "internal/machine"},
 	"internal/cluster/hops":           {"internal/fail", "internal/release"},
 	"internal/cluster/judge":          {"internal/fail", "internal/machine", "internal/provider"},
@@ -427,7 +428,7 @@ func TestClusterLayers(t *testing.T) {
 // folders lists the folders of the module from the ground up: a package imports its own folder and those before it. Folders next to each other need no order.
 var folders = strings.Fields(`
 	expression fail identity machine place release schedule api
-	scheme within backup logs interrupt plan peer testkit userdir store registry agent
+	scheme within backup logs interrupt plan peer queue testkit userdir store registry agent
 	bundle pki kube chart addon etcd gateway policy remote tool rootfs
 	provider image providers siteset
 	cluster

@@ -203,6 +203,6 @@ func (x *collector) outlives(ctx context.Context, o *metav1.PartialObjectMetadat
 // appliedFor reports whether we gave an object the label of a set. Operators copy labels to their objects.
 func appliedFor(o *metav1.PartialObjectMetadata, addon string) bool {
 	return o.Labels[AddonLabel] == addon && slices.ContainsFunc(o.ManagedFields, func(m metav1.ManagedFieldsEntry) bool {
-		return m.Manager == FieldManager && m.FieldsV1 != nil && bytes.Contains(m.FieldsV1.Raw, []byte(`"f:`+AddonLabel+`"`))
+		return m.Manager == FieldManager && m.FieldsV1 != nil && bytes.Contains(m.FieldsV1.GetRawBytes(), []byte(`"f:`+AddonLabel+`"`))
 	})
 }
