@@ -145,7 +145,7 @@ func isBounded(ctx context.Context, t *testing.T, p *Provider, cred provider.Clo
 	_, err = volumes.Get(ctx, volume, made.ID).Extract()
 	testkit.Must(t, err)
 	deleteVolume(t, volume, made.ID)
-	outside, err := p.externalNetwork(ctx)
+	outside, err := p.existing.External(ctx)
 	testkit.Must(t, err)
 	address, err := floatingips.Create(ctx, network, floatingips.CreateOpts{FloatingNetworkID: outside}).Extract()
 	testkit.Must(t, err)
