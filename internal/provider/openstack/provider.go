@@ -23,6 +23,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/balancer"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
+	"github.com/naupegos/naupegos/internal/provider/openstack/credential"
 	"github.com/naupegos/naupegos/internal/provider/openstack/existing"
 	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
 )
@@ -45,6 +46,8 @@ type Provider struct {
 	former []floatingips.FloatingIP // the user's floating IPs that must leave the API's address; set by Steps
 
 	balancer *balancer.Keeper
+
+	*credential.Issuer // makes and deletes the cluster's credentials
 }
 
 var (
@@ -92,6 +95,7 @@ func New(o Options) (*Provider, error) {
 		Timeouts: balancer.Timeouts{Boot: o.Timeouts.Boot, Delete: o.Timeouts.Delete, Step: o.Timeouts.Step, Poll: o.Timeouts.Poll},
 		Cloud:    p.cloud, Subnet: p.subnet, CIDR: p.cidr, Machine: p.Machine,
 	})
+	p.Issuer = credential.New(credential.Options{Names: p.n, Cloud: p.cloud, Balancing: p.balancer.Client, CACert: p.CACert})
 	return p, nil
 }
 
