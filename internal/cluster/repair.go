@@ -326,7 +326,10 @@ func (c *Cluster) asReplacement(p *plan.Plan, r upkeep.Round, k upkeep.Sick, sic
 		if first {
 			s.Details = slices.Concat(s.Details, []string{because(k)}, k.Ladder.Words(), r.Skipped)
 		}
-		if !c.Doc.Spec.Repair.Replace && (s.Action == plan.Destroy || s.Action == plan.Replace) && !strings.HasPrefix(s.ID, "node/") {
+		switch {
+		case c.Doc.Spec.Repair.Replace: // the document consents to the loss of the machine with its volumes
+			s.Consent = ""
+		case (s.Action == plan.Destroy || s.Action == plan.Replace) && !strings.HasPrefix(s.ID, "node/") && s.Consent == "":
 			s.Consent = nodes.ConsentReplace
 		}
 		if last := s.ID == nodes.NodeID(r.Machine); first || last {

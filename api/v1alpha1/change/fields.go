@@ -339,7 +339,7 @@ func (r Rules) shapes(places ...string) {
 		for _, key := range []string{"securityGroups", "portSecurity"} {
 			r[strict.Join(p, key)] = Rule{Class: Free, Say: "the ports of the machines change at once"}
 		}
-		r[strict.Join(p, "volumes[]")] = Rule{Class: Consent, Say: "volumes, if a volume is removed with its data; a new one is attached at once"}
+		r[strict.Join(p, "volumes[]")] = Rule{Class: Consent, Say: "volumes, if a volume is removed with its data, alone or with its machine; a new one is attached at once"}
 		r[strict.Join(p, "volumes[].name")] = Rule{Class: Free}
 		r[strict.Join(p, "volumes[].sizeGiB")] = Rule{Class: Free, Say: "the volume grows; it can't shrink"}
 		r[strict.Join(p, "volumes[].type")] = Rule{Class: Free, Say: "volumes that are made from now on have it"}

@@ -72,13 +72,16 @@ func (c *Nodes) Drifted(o *observe.Observed) (map[string][]string, error) {
 	return d.Drift(want, o.Inventory), nil
 }
 
-// AskConsent adds a consent to a step that removes a machine that drifted; how lists the differences.
+// AskConsent adds a consent to a step that removes or replaces a machine that drifted; how lists the differences. A removal that takes data with it
+// keeps its own consent: the step that makes the new machine asks for this one.
 func AskConsent(s *plan.Step, how []string) *plan.Step {
 	if how == nil || s.Action != plan.Destroy && s.Action != plan.Replace {
 		return s
 	}
 	marked := *s
-	marked.Consent = ConsentReplace
+	if marked.Consent == "" {
+		marked.Consent = ConsentReplace
+	}
 	if s.Action == plan.Replace {
 		marked.Details = append(slices.Clone(s.Details), how...)
 	}

@@ -267,7 +267,7 @@ func freeAddresses(ctx context.Context, p *Provider, b provider.LeftBalancer) er
 		return err
 	}
 	all, err := cloud.Pages(ctx, floatingips.List(c, floatingips.ListOpts{PortID: b.Port}), floatingips.ExtractFloatingIPs)
-	if p.lacks.learns(kindFloating, err) {
+	if p.lacks.Learns(cloud.KindFloating, err) {
 		return nil
 	}
 	if err != nil {

@@ -55,7 +55,7 @@ func (p *Provider) reload(ctx context.Context) error {
 	g.Go(func() error { return p.balancer.Observe(all) })
 	if p.spec().ExternalNetwork != "" { // needed for comparison with the current network; in parallel it takes no extra time
 		g.Go(func() error {
-			_, err := p.externalNetwork(all)
+			_, err := p.existing.External(all)
 			if fail.KindOf(err) == fail.Refused { // checkExternal and Preflight report it if it matters
 				err = nil
 			}

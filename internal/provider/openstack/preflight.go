@@ -121,7 +121,7 @@ func (f preflight) networks(ctx context.Context) error {
 		return err
 	}
 	if f.spec().Network.Existing != "" {
-		sub, err := f.existingSubnet(ctx)
+		sub, err := f.existing.Subnet(ctx)
 		if err != nil {
 			return f.found.refusal(aboutNetworks, err)
 		}
@@ -133,7 +133,7 @@ func (f preflight) networks(ctx context.Context) error {
 		return f.judge(ctx, sub)
 	}
 	if !f.ownRouter() {
-		id, err := f.existingRouter(ctx)
+		id, err := f.existing.Router(ctx)
 		if err != nil {
 			return f.found.refusal(aboutNetworks, err)
 		}

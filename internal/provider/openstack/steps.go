@@ -34,7 +34,7 @@ func (p *Provider) Steps(ctx context.Context, want provider.Wanted, seen *provid
 	}
 	cidr := p.spec().Network.CIDR
 	if p.spec().Network.Existing != "" {
-		sub, err := p.existingSubnet(ctx)
+		sub, err := p.existing.Subnet(ctx)
 		if err != nil {
 			return nil, err
 		}

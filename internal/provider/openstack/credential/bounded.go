@@ -1,4 +1,4 @@
-package openstack
+package credential
 
 import (
 	"context"
@@ -22,8 +22,8 @@ type callee struct {
 }
 
 // callees lists the services that components of the cluster call, as far as the cloud offers them.
-func (p *Provider) callees(ctx context.Context, c *cloud.Cloud) ([]callee, error) {
-	balancing, err := p.balancer.Client(ctx)
+func (i *Issuer) callees(ctx context.Context, c *cloud.Cloud) ([]callee, error) {
+	balancing, err := i.opts.Balancing(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -45,8 +45,8 @@ func (p *Provider) callees(ctx context.Context, c *cloud.Cloud) ([]callee, error
 
 // boundedCredential makes an application credential that admits only the calls of the cluster's components. If the cloud does not support such
 // a credential, boundedCredential returns the reason and leaves no credential behind.
-func (p *Provider) boundedCredential(ctx context.Context, c *cloud.Cloud) (cred provider.CloudCredential, why string, err error) {
-	all, err := p.callees(ctx, c)
+func (i *Issuer) boundedCredential(ctx context.Context, c *cloud.Cloud) (cred provider.CloudCredential, why string, err error) {
+	all, err := i.callees(ctx, c)
 	if err != nil {
 		return cred, "", err
 	}
@@ -55,7 +55,7 @@ func (p *Provider) boundedCredential(ctx context.Context, c *cloud.Cloud) (cred 
 		opts.AccessRules = append(opts.AccessRules, s.Rules(s.places)...)
 	}
 	const old = "the cloud's Keystone knows no access rules"
-	cred, rules, err := p.makeCredential(ctx, c, forCluster, opts)
+	cred, rules, err := i.makeCredential(ctx, c, forCluster, opts)
 	if cloud.Status(err) == http.StatusBadRequest {
 		return cred, old, nil
 	}
@@ -69,7 +69,7 @@ func (p *Provider) boundedCredential(ctx context.Context, c *cloud.Cloud) (cred 
 		cred.Bounded = true
 		return cred, "", nil
 	}
-	if dropErr := p.dropCredential(context.WithoutCancel(ctx), cred.ID, rules); err == nil {
+	if dropErr := i.dropCredential(context.WithoutCancel(ctx), cred.ID, rules); err == nil {
 		err = dropErr
 	}
 	return provider.CloudCredential{}, why, err
@@ -78,7 +78,7 @@ func (p *Provider) boundedCredential(ctx context.Context, c *cloud.Cloud) (cred 
 // refusers returns which services reject a credential with access rules, and the remedy for their operator; empty if all accept it. Each service
 // checks the rules itself, and rejects every call if it is not configured with its own type in the catalogue.
 func refusers(ctx context.Context, c *cloud.Cloud, cred provider.CloudCredential, all []callee) (string, error) {
-	pc, err := signIn(ctx, c, cred)
+	pc, err := SignIn(ctx, c, cred)
 	if err != nil {
 		return "", cloud.Wrap(err, "try the cluster's %s", cred)
 	}
@@ -118,11 +118,11 @@ func (s callee) probe(ctx context.Context, bounded *gophercloud.ServiceClient) (
 
 // dropCredential deletes an application credential, and then those of its access rules that no other credential uses. Keystone stores each
 // distinct rule of a user once, and keeps it when a credential is deleted.
-func (p *Provider) dropCredential(ctx context.Context, id string, rules []applicationcredentials.AccessRule) error {
-	if err := p.DeleteCloudCredential(ctx, id); err != nil || len(rules) == 0 {
+func (i *Issuer) dropCredential(ctx context.Context, id string, rules []applicationcredentials.AccessRule) error {
+	if err := i.DeleteCloudCredential(ctx, id); err != nil || len(rules) == 0 {
 		return err
 	}
-	others, err := p.credentials(ctx)
+	others, err := i.credentials(ctx)
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (p *Provider) dropCredential(ctx context.Context, id string, rules []applic
 			used[r.ID] = true
 		}
 	}
-	c, me, err := p.signedIn(ctx)
+	c, me, err := i.signedIn(ctx)
 	if err != nil {
 		return err
 	}
