@@ -98,6 +98,9 @@ var fields = Rules{
 	"spec.provider.openstack.network.existing":   {Class: Refused, Say: backOrAnew, Live: true},
 	"spec.provider.openstack.network.subnet":     {Class: Refused, Say: backOrAnew, Live: true},
 	"spec.provider.openstack.network.router":     {Class: Refused, Say: backOrAnew, Live: true},
+	"spec.provider.openstack.dns":                {Class: Free, Say: "the record of the API's name is created or removed"},
+	"spec.provider.openstack.dns.zone":           {Class: Free, Say: "the record moves to the other zone"},
+	"spec.provider.openstack.dns.ttl":            {Class: Free},
 	"spec.provider.openstack.trustOnFirstUse":    {Class: Free, Say: "it concerns machines that are met for the first time"},
 
 	"spec.provider.metal":                        {Class: Refused, Say: backOrAnew},

@@ -86,7 +86,7 @@ func refusers(ctx context.Context, c *cloud.Cloud, cred provider.CloudCredential
 	for _, s := range all {
 		bounded := *s.client
 		bounded.ProviderClient = pc
-		refused, err := s.probe(ctx, &bounded)
+		refused, err := s.Refuses(ctx, s.client, &bounded)
 		if err != nil {
 			return "", err
 		}
@@ -99,21 +99,6 @@ func refusers(ctx context.Context, c *cloud.Cloud, cred provider.CloudCredential
 	}
 	return "not all of the cloud's services take a credential with access rules: " + strings.Join(out, ", ") +
 		"; their operator has to set that in [keystone_authtoken], and what stands before them to leave paths as they are", nil
-}
-
-// probe reports whether the service refuses a client with access rules although it answers the user's own client.
-func (s callee) probe(ctx context.Context, bounded *gophercloud.ServiceClient) (bool, error) {
-	var answer any
-	url := s.ProbeURL(s.client.Endpoint)
-	err := cloud.GetURL(ctx, bounded, &answer, url)
-	if err == nil {
-		return false, nil
-	}
-	own := cloud.GetURL(ctx, s.client, &answer, url)
-	if status := cloud.Status(own); own != nil && (status < http.StatusBadRequest || status >= http.StatusInternalServerError) {
-		return false, cloud.Wrap(own, "ask the %s service", s.Name)
-	}
-	return own == nil, nil // a call that the user may not make either proves nothing about access rules
 }
 
 // dropCredential deletes an application credential, and then those of its access rules that no other credential uses. Keystone stores each

@@ -23,6 +23,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/balancer"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
+	"github.com/naupegos/naupegos/internal/provider/openstack/dns"
 	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
 )
 
@@ -44,6 +45,7 @@ type Provider struct {
 	former []floatingips.FloatingIP // the user's floating IPs that must leave the API's address; set by Steps
 
 	balancer *balancer.Keeper
+	dns      *dns.Keeper
 }
 
 var (
@@ -89,6 +91,10 @@ func New(o Options) (*Provider, error) {
 		Names: p.n, Octavia: p.octavia(), Port: o.Cluster.Spec.Endpoint.Port, Floating: balancerAddress{p},
 		Timeouts: balancer.Timeouts{Boot: o.Timeouts.Boot, Delete: o.Timeouts.Delete, Step: o.Timeouts.Step, Poll: o.Timeouts.Poll},
 		Cloud:    p.cloud, Subnet: p.subnet, CIDR: p.cidr, Machine: p.Machine,
+	})
+	p.dns = dns.New(dns.Options{
+		Names: p.n, DNS: p.spec().DNS, Endpoint: o.Cluster.Spec.Endpoint, Step: o.Timeouts.Step, Poll: o.Timeouts.Poll,
+		Cloud: p.cloud, VIP: p.VIP, PublicVIP: p.PublicVIP, Machines: p.machines,
 	})
 	return p, nil
 }
