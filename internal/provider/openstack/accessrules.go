@@ -3,7 +3,6 @@ package openstack
 import (
 	"context"
 	"net/http"
-	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/applicationcredentials"
@@ -14,28 +13,27 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
-// callee is a service of this cloud that components of the cluster call.
-type callee struct {
-	access.Service
-	client *gophercloud.ServiceClient // authenticated as the user
-	places []cloud.Place
-}
-
 // callees lists the services that components of the cluster call, as far as the cloud offers them.
-func (p *Provider) callees(ctx context.Context, c *cloud.Cloud) ([]callee, error) {
+func (p *Provider) callees(ctx context.Context, c *cloud.Cloud) ([]access.Callee, error) {
 	balancing, err := p.balancer.Client(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var out []callee
-	for _, s := range []callee{
-		{Service: access.Compute(), client: c.Compute}, {Service: access.Network(), client: c.Network},
-		{Service: access.BlockStorage(), client: c.Volume}, {Service: access.LoadBalancer(), client: balancing},
+	var names *gophercloud.ServiceClient
+	if p.opts.Cluster.UsesDesignate() {
+		if names, err = c.DNS(); err != nil {
+			return nil, err
+		}
+	}
+	var out []access.Callee
+	for _, s := range []access.Callee{
+		{Service: access.Compute(), Client: c.Compute}, {Service: access.Network(), Client: c.Network},
+		{Service: access.BlockStorage(), Client: c.Volume}, {Service: access.LoadBalancer(), Client: balancing}, {Service: access.DNS(), Client: names},
 	} {
-		if s.client == nil {
+		if s.Client == nil {
 			continue
 		}
-		if s.places, err = c.Places(s.Major, s.Types...); err != nil {
+		if s.Places, err = c.Places(s.Major, s.Types...); err != nil {
 			return nil, err
 		}
 		out = append(out, s)
@@ -52,7 +50,7 @@ func (p *Provider) boundedCredential(ctx context.Context, c *cloud.Cloud) (cred 
 	}
 	var opts applicationcredentials.CreateOpts
 	for _, s := range all {
-		opts.AccessRules = append(opts.AccessRules, s.Rules(s.places)...)
+		opts.AccessRules = append(opts.AccessRules, s.Rules(s.Places)...)
 	}
 	const old = "the cloud's Keystone knows no access rules"
 	cred, rules, err := p.makeCredential(ctx, c, forCluster, opts)
@@ -66,7 +64,7 @@ func (p *Provider) boundedCredential(ctx context.Context, c *cloud.Cloud) (cred 
 		why, err = refusers(ctx, c, cred, all)
 	}
 	if err == nil && why == "" {
-		cred.Bounded = true
+		cred.Bounded, cred.DNS = true, p.opts.Cluster.UsesDesignate()
 		return cred, "", nil
 	}
 	if dropErr := p.dropCredential(context.WithoutCancel(ctx), cred.ID, rules); err == nil {
@@ -75,30 +73,13 @@ func (p *Provider) boundedCredential(ctx context.Context, c *cloud.Cloud) (cred 
 	return provider.CloudCredential{}, why, err
 }
 
-// refusers returns which services reject a credential with access rules, and the remedy for their operator; empty if all accept it. Each service
-// checks the rules itself, and rejects every call if it is not configured with its own type in the catalogue.
-func refusers(ctx context.Context, c *cloud.Cloud, cred provider.CloudCredential, all []callee) (string, error) {
+// refusers returns which services reject a credential with access rules, and the remedy for their operator; empty if all accept it.
+func refusers(ctx context.Context, c *cloud.Cloud, cred provider.CloudCredential, all []access.Callee) (string, error) {
 	pc, err := signIn(ctx, c, cred)
 	if err != nil {
 		return "", cloud.Wrap(err, "try the cluster's %s", cred)
 	}
-	var out []string
-	for _, s := range all {
-		bounded := *s.client
-		bounded.ProviderClient = pc
-		refused, err := s.Refuses(ctx, s.client, &bounded)
-		if err != nil {
-			return "", err
-		}
-		if refused {
-			out = append(out, s.Name+" (service_type = "+s.places[0].Type+")")
-		}
-	}
-	if len(out) == 0 {
-		return "", nil
-	}
-	return "not all of the cloud's services take a credential with access rules: " + strings.Join(out, ", ") +
-		"; their operator has to set that in [keystone_authtoken], and what stands before them to leave paths as they are", nil
+	return access.Refusers(ctx, pc, all)
 }
 
 // dropCredential deletes an application credential, and then those of its access rules that no other credential uses. Keystone stores each

@@ -101,7 +101,8 @@ func (c *Cloud) LoadBalancer() (*gophercloud.ServiceClient, error) {
 func (c *Cloud) DNS() (*gophercloud.ServiceClient, error) {
 	sc, err := openstack.NewDNSV2(c.Client, c.Login.Where)
 	if err != nil {
-		return nil, noService(err, "dns", c.Login).At("spec.provider.openstack.dns").Do("leave it out, and create the record of the API's name yourself")
+		return nil, noService(err, "dns", c.Login).
+			Do("leave spec.provider.openstack.dns out, and create the record of the API's name yourself; external-dns can use a name server (rfc2136)")
 	}
 	return sc, nil
 }
