@@ -54,7 +54,7 @@ var owners = map[string][]string{
 	"github.com/bougou/go-ipmi":              {"internal/registry/bmc", "test/rack"},
 	"golang.zx2c4.com/wireguard":             {"internal/gateway"}, // only reads and makes keys
 	"github.com/gophercloud": {"internal/provider/openstack", "internal/provider/openstack/access", "internal/provider/openstack/balancer",
-		"internal/provider/openstack/cloud", "internal/provider/openstack/firewall", "internal/provider/openstack/images", "internal/provider/openstack/quota", "internal/provider/openstack/existing",
+		"internal/provider/openstack/cloud", "internal/provider/openstack/dns", "internal/provider/openstack/firewall", "internal/provider/openstack/images", "internal/provider/openstack/quota", "internal/provider/openstack/existing",
 		"internal/provider/openstack/credential", "test/openstack/runner/runner"},
 }
 
@@ -259,13 +259,15 @@ var knows = map[string][]string{
 		"internal/kube/layout", "internal/pki", "internal/tool"},
 	"internal/provider/openstack": {"api/v1alpha1", "internal/fail", "internal/plan", "internal/provider",
 		"internal/provider/openstack/balancer", "internal/provider/openstack/cache",
-		"internal/provider/openstack/cloud", "internal/provider/openstack/firewall", "internal/provider/openstack/marks",
+		"internal/provider/openstack/access", "internal/provider/openstack/cloud", "internal/provider/openstack/dns", "internal/provider/openstack/firewall", "internal/provider/openstack/marks",
 		"internal/provider/openstack/quota", "internal/provider/openstack/existing", "internal/provider/openstack/credential"},
 	"internal/provider/openstack/access": {"internal/provider/openstack/cloud"},
 	"internal/provider/openstack/balancer": {"api/v1alpha1", "internal/fail", "internal/plan", "internal/provider", "internal/provider/openstack/cloud",
 		"internal/provider/openstack/marks", "internal/provider/openstack/quota"},
-	"internal/provider/openstack/cache":      {"internal/provider/openstack/cloud"},
-	"internal/provider/openstack/cloud":      {"internal/fail", "internal/scheme", "internal/provider", "internal/provider/openstack/settings"},
+	"internal/provider/openstack/cache": {"internal/provider/openstack/cloud"},
+	"internal/provider/openstack/cloud": {"internal/fail", "internal/scheme", "internal/provider", "internal/provider/openstack/settings"},
+	"internal/provider/openstack/dns": {"api/v1alpha1", "internal/fail", "internal/plan", "internal/provider", "internal/provider/openstack/cache",
+		"internal/provider/openstack/cloud", "internal/provider/openstack/marks"},
 	"internal/provider/openstack/firewall":   {"api/v1alpha1", "internal/provider"},
 	"internal/provider/openstack/images":     {"internal/fail", "internal/plan", "internal/provider/openstack/cloud"},
 	"internal/provider/openstack/marks":      {"internal/provider"},

@@ -98,6 +98,9 @@ var fields = Rules{
 	"spec.provider.openstack.network.existing":   {Class: Refused, Say: backOrAnew, Live: true},
 	"spec.provider.openstack.network.subnet":     {Class: Refused, Say: backOrAnew, Live: true},
 	"spec.provider.openstack.network.router":     {Class: Refused, Say: backOrAnew, Live: true},
+	"spec.provider.openstack.dns":                {Class: Free, Say: "the record of the API's name is created or removed"},
+	"spec.provider.openstack.dns.zone":           {Class: Free, Say: "the record moves to the other zone"},
+	"spec.provider.openstack.dns.ttl":            {Class: Free},
 	"spec.provider.openstack.trustOnFirstUse":    {Class: Free, Say: "it concerns machines that are met for the first time"},
 
 	"spec.provider.metal":                        {Class: Refused, Say: backOrAnew},
@@ -188,6 +191,7 @@ var fields = Rules{
 	"spec.addons[].certManager.clusterResourceNamespace":      {Class: Free, Say: "Secrets of ClusterIssuers stay in the former namespace: copy them"},
 	"spec.addons[].externalDNS.rfc2136.server":                {Class: Free, Say: "records at the former server stay"},
 	"spec.addons[].externalDNS.rfc2136.zones":                 {Class: Free, Say: "records in the zones that leave stay"},
+	"spec.addons[].externalDNS.designate.zones":               {Class: Free, Say: "records in the zones that leave stay"},
 	"spec.addons[].externalDNS.domains":                       {Class: Free, Say: "records of the domains that leave stay"},
 	"spec.addons[].externalDNS.ownerID":                       {Class: Free, Say: "records of the former owner stay, and nothing changes them any more"},
 	"spec.addons[].prometheus.replicas":                       {Class: Free, Say: "the metrics of the second pod are lost with its volume"},

@@ -109,6 +109,9 @@ func (p *Provider) Destroy(ctx context.Context, seen *provider.Inventory) []*pla
 	if err != nil {
 		details = append(details, "server groups, which can't be listed now: "+err.Error())
 	}
+	if why := p.dns.Unseen(); why != "" {
+		details = append(details, "DNS records, which can't be listed now: "+why)
+	}
 	stays := p.strangersKeypair()
 	if stays != "" {
 		details = append(details, stays)

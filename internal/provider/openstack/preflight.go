@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -114,10 +115,7 @@ func (f preflight) networks(ctx context.Context) error {
 	if err := f.routing(ctx); err != nil {
 		return err
 	}
-	if err := f.found.refusal(aboutNetworks, f.checkReserved(ctx)); err != nil {
-		return err
-	}
-	if err := f.site(ctx); err != nil {
+	if err := cmp.Or(f.found.refusal(aboutNetworks, f.checkReserved(ctx)), f.site(ctx), f.found.refusal(aboutNetworks, f.dns.Preflight(ctx))); err != nil {
 		return err
 	}
 	if f.spec().Network.Existing != "" {

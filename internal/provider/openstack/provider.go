@@ -24,6 +24,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 	"github.com/naupegos/naupegos/internal/provider/openstack/credential"
+	"github.com/naupegos/naupegos/internal/provider/openstack/dns"
 	"github.com/naupegos/naupegos/internal/provider/openstack/existing"
 	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
 )
@@ -46,6 +47,7 @@ type Provider struct {
 	former []floatingips.FloatingIP // the user's floating IPs that must leave the API's address; set by Steps
 
 	balancer *balancer.Keeper
+	dns      *dns.Keeper
 
 	*credential.Issuer // makes and deletes the cluster's credentials
 }
@@ -95,7 +97,11 @@ func New(o Options) (*Provider, error) {
 		Timeouts: balancer.Timeouts{Boot: o.Timeouts.Boot, Delete: o.Timeouts.Delete, Step: o.Timeouts.Step, Poll: o.Timeouts.Poll},
 		Cloud:    p.cloud, Subnet: p.subnet, CIDR: p.cidr, Machine: p.Machine,
 	})
-	p.Issuer = credential.New(credential.Options{Names: p.n, Cloud: p.cloud, Balancing: p.balancer.Client, CACert: p.CACert})
+	p.dns = dns.New(dns.Options{
+		Names: p.n, DNS: p.spec().DNS, Endpoint: o.Cluster.Spec.Endpoint, Step: o.Timeouts.Step, Poll: o.Timeouts.Poll,
+		Cloud: p.cloud, VIP: p.VIP, PublicVIP: p.PublicVIP, Machines: p.machines,
+	})
+	p.Issuer = credential.New(credential.Options{Names: p.n, Cloud: p.cloud, Balancing: p.balancer.Client, CACert: p.CACert, DNS: o.Cluster.UsesDesignate()})
 	return p, nil
 }
 

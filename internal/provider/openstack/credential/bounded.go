@@ -3,7 +3,6 @@ package credential
 import (
 	"context"
 	"net/http"
-	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/applicationcredentials"
@@ -14,28 +13,27 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
-// callee is a service of this cloud that components of the cluster call.
-type callee struct {
-	access.Service
-	client *gophercloud.ServiceClient // authenticated as the user
-	places []cloud.Place
-}
-
 // callees lists the services that components of the cluster call, as far as the cloud offers them.
-func (i *Issuer) callees(ctx context.Context, c *cloud.Cloud) ([]callee, error) {
+func (i *Issuer) callees(ctx context.Context, c *cloud.Cloud) ([]access.Callee, error) {
 	balancing, err := i.opts.Balancing(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var out []callee
-	for _, s := range []callee{
-		{Service: access.Compute(), client: c.Compute}, {Service: access.Network(), client: c.Network},
-		{Service: access.BlockStorage(), client: c.Volume}, {Service: access.LoadBalancer(), client: balancing},
+	var names *gophercloud.ServiceClient
+	if i.opts.DNS {
+		if names, err = c.DNS(); err != nil {
+			return nil, err
+		}
+	}
+	var out []access.Callee
+	for _, s := range []access.Callee{
+		{Service: access.Compute(), Client: c.Compute}, {Service: access.Network(), Client: c.Network},
+		{Service: access.BlockStorage(), Client: c.Volume}, {Service: access.LoadBalancer(), Client: balancing}, {Service: access.DNS(), Client: names},
 	} {
-		if s.client == nil {
+		if s.Client == nil {
 			continue
 		}
-		if s.places, err = c.Places(s.Major, s.Types...); err != nil {
+		if s.Places, err = c.Places(s.Major, s.Types...); err != nil {
 			return nil, err
 		}
 		out = append(out, s)
@@ -52,7 +50,7 @@ func (i *Issuer) boundedCredential(ctx context.Context, c *cloud.Cloud) (cred pr
 	}
 	var opts applicationcredentials.CreateOpts
 	for _, s := range all {
-		opts.AccessRules = append(opts.AccessRules, s.Rules(s.places)...)
+		opts.AccessRules = append(opts.AccessRules, s.Rules(s.Places)...)
 	}
 	const old = "the cloud's Keystone knows no access rules"
 	cred, rules, err := i.makeCredential(ctx, c, forCluster, opts)
@@ -66,7 +64,7 @@ func (i *Issuer) boundedCredential(ctx context.Context, c *cloud.Cloud) (cred pr
 		why, err = refusers(ctx, c, cred, all)
 	}
 	if err == nil && why == "" {
-		cred.Bounded = true
+		cred.Bounded, cred.DNS = true, i.opts.DNS
 		return cred, "", nil
 	}
 	if dropErr := i.dropCredential(context.WithoutCancel(ctx), cred.ID, rules); err == nil {
@@ -75,45 +73,13 @@ func (i *Issuer) boundedCredential(ctx context.Context, c *cloud.Cloud) (cred pr
 	return provider.CloudCredential{}, why, err
 }
 
-// refusers returns which services reject a credential with access rules, and the remedy for their operator; empty if all accept it. Each service
-// checks the rules itself, and rejects every call if it is not configured with its own type in the catalogue.
-func refusers(ctx context.Context, c *cloud.Cloud, cred provider.CloudCredential, all []callee) (string, error) {
+// refusers returns which services reject a credential with access rules, and the remedy for their operator; empty if all accept it.
+func refusers(ctx context.Context, c *cloud.Cloud, cred provider.CloudCredential, all []access.Callee) (string, error) {
 	pc, err := SignIn(ctx, c, cred)
 	if err != nil {
 		return "", cloud.Wrap(err, "try the cluster's %s", cred)
 	}
-	var out []string
-	for _, s := range all {
-		bounded := *s.client
-		bounded.ProviderClient = pc
-		refused, err := s.probe(ctx, &bounded)
-		if err != nil {
-			return "", err
-		}
-		if refused {
-			out = append(out, s.Name+" (service_type = "+s.places[0].Type+")")
-		}
-	}
-	if len(out) == 0 {
-		return "", nil
-	}
-	return "not all of the cloud's services take a credential with access rules: " + strings.Join(out, ", ") +
-		"; their operator has to set that in [keystone_authtoken], and what stands before them to leave paths as they are", nil
-}
-
-// probe reports whether the service refuses a client with access rules although it answers the user's own client.
-func (s callee) probe(ctx context.Context, bounded *gophercloud.ServiceClient) (bool, error) {
-	var answer any
-	url := s.ProbeURL(s.client.Endpoint)
-	err := cloud.GetURL(ctx, bounded, &answer, url)
-	if err == nil {
-		return false, nil
-	}
-	own := cloud.GetURL(ctx, s.client, &answer, url)
-	if status := cloud.Status(own); own != nil && (status < http.StatusBadRequest || status >= http.StatusInternalServerError) {
-		return false, cloud.Wrap(own, "ask the %s service", s.Name)
-	}
-	return own == nil, nil // a call that the user may not make either proves nothing about access rules
+	return access.Refusers(ctx, pc, all)
 }
 
 // dropCredential deletes an application credential, and then those of its access rules that no other credential uses. Keystone stores each
