@@ -238,7 +238,7 @@ var knows = map[string][]string{
 	"internal/store/engine":    {"internal/fail", "internal/store/filelock"},
 	"internal/store/process":   {"internal/fail"},
 	"internal/store/rowmac":    {},
-	"internal/store/schema":    {},
+	"internal/store/schema":    {"internal/store/metal"},
 	"internal/store/filelock":  {"internal/fail", "internal/plan/words"},
 	"internal/store/keyfile":   {"internal/fail", "internal/plan/words"},
 	"internal/store/health":    {"internal/fail", "internal/store/metal"},
