@@ -54,8 +54,8 @@ var owners = map[string][]string{
 	"github.com/bougou/go-ipmi":              {"internal/registry/bmc", "test/rack"},
 	"golang.zx2c4.com/wireguard":             {"internal/gateway"}, // only reads and makes keys
 	"github.com/gophercloud": {"internal/provider/openstack", "internal/provider/openstack/access", "internal/provider/openstack/balancer",
-		"internal/provider/openstack/cloud", "internal/provider/openstack/firewall", "internal/provider/openstack/images", "internal/provider/openstack/quota",
-		"test/openstack/runner/runner"},
+		"internal/provider/openstack/cloud", "internal/provider/openstack/dns", "internal/provider/openstack/firewall", "internal/provider/openstack/images", "internal/provider/openstack/quota", "internal/provider/openstack/existing",
+		"internal/provider/openstack/credential", "test/openstack/runner/runner"},
 }
 
 // knows says which packages of this module each package may import. Those that are not listed may import all but internal/cli.
@@ -209,7 +209,8 @@ var knows = map[string][]string{
 	"internal/kube/answer":            {"internal/fail"},
 	"internal/kube/objects":           {"internal/fail", "internal/kube/answer", "internal/kube/manifest", "internal/machine", "internal/plan/delta"},
 	"internal/chart":                  {"internal/fail", "internal/kube/manifest"},
-	"internal/siteset":                {"api/v1alpha1", "api/v1alpha1/validation", "internal/chart", "internal/fail", "internal/kube/manifest", "internal/kube/objects"},
+	"internal/siteset":                {"api/v1alpha1", "api/v1alpha1/validation", "internal/chart", "internal/fail", "internal/kube/manifest", "internal/kube/objects", "internal/queue"},
+	"internal/queue":                  {},
 	"internal/cluster/filter":         {"internal/fail", "internal/machine"},
 	"internal/cluster/hops":           {"internal/fail", "internal/release"},
 	"internal/cluster/judge":          {"internal/fail", "internal/machine", "internal/provider"},
@@ -257,20 +258,24 @@ var knows = map[string][]string{
 	"internal/rehearse": {"api/v1alpha1", "internal/backup", "internal/bundle", "internal/cluster/memory", "internal/etcd", "internal/fail", "internal/kube", "internal/kube/objects",
 		"internal/kube/layout", "internal/pki", "internal/tool"},
 	"internal/provider/openstack": {"api/v1alpha1", "internal/fail", "internal/plan", "internal/provider",
-		"internal/provider/openstack/access", "internal/provider/openstack/balancer", "internal/provider/openstack/cache",
-		"internal/provider/openstack/cloud", "internal/provider/openstack/firewall", "internal/provider/openstack/marks",
-		"internal/provider/openstack/quota"},
+		"internal/provider/openstack/balancer", "internal/provider/openstack/cache",
+		"internal/provider/openstack/access", "internal/provider/openstack/cloud", "internal/provider/openstack/dns", "internal/provider/openstack/firewall", "internal/provider/openstack/marks",
+		"internal/provider/openstack/quota", "internal/provider/openstack/existing", "internal/provider/openstack/credential"},
 	"internal/provider/openstack/access": {"internal/provider/openstack/cloud"},
 	"internal/provider/openstack/balancer": {"api/v1alpha1", "internal/fail", "internal/plan", "internal/provider", "internal/provider/openstack/cloud",
 		"internal/provider/openstack/marks", "internal/provider/openstack/quota"},
-	"internal/provider/openstack/cache":    {"internal/provider/openstack/cloud"},
-	"internal/provider/openstack/cloud":    {"internal/fail", "internal/scheme", "internal/provider", "internal/provider/openstack/settings"},
-	"internal/provider/openstack/firewall": {"api/v1alpha1", "internal/provider"},
-	"internal/provider/openstack/images":   {"internal/fail", "internal/plan", "internal/provider/openstack/cloud"},
-	"internal/provider/openstack/marks":    {"internal/provider"},
-	"internal/provider/openstack/quota":    {"internal/fail", "internal/provider/openstack/cloud"},
-	"internal/provider/openstack/settings": {"internal/fail"},
-	"internal/provider/providertest":       {"internal/fail", "internal/plan", "internal/provider", "internal/testkit"},
+	"internal/provider/openstack/cache": {"internal/provider/openstack/cloud"},
+	"internal/provider/openstack/cloud": {"internal/fail", "internal/scheme", "internal/provider", "internal/provider/openstack/settings"},
+	"internal/provider/openstack/dns": {"api/v1alpha1", "internal/fail", "internal/plan", "internal/provider", "internal/provider/openstack/cache",
+		"internal/provider/openstack/cloud", "internal/provider/openstack/marks"},
+	"internal/provider/openstack/firewall":   {"api/v1alpha1", "internal/provider"},
+	"internal/provider/openstack/images":     {"internal/fail", "internal/plan", "internal/provider/openstack/cloud"},
+	"internal/provider/openstack/marks":      {"internal/provider"},
+	"internal/provider/openstack/existing":   {"api/v1alpha1", "internal/fail", "internal/provider", "internal/provider/openstack/cloud"},
+	"internal/provider/openstack/credential": {"internal/fail", "internal/provider", "internal/provider/openstack/access", "internal/provider/openstack/cloud", "internal/provider/openstack/marks"},
+	"internal/provider/openstack/quota":      {"internal/fail", "internal/provider/openstack/cloud"},
+	"internal/provider/openstack/settings":   {"internal/fail"},
+	"internal/provider/providertest":         {"internal/fail", "internal/plan", "internal/provider", "internal/testkit"},
 	"internal/provider/local": {"internal/bundle", "internal/fail", "internal/machine", "internal/plan", "internal/provider",
 		"internal/provider/local/address", "internal/provider/local/files", "internal/provider/local/hostnet", "internal/provider/local/layers",
 		"internal/provider/local/process", "internal/provider/local/shared", "internal/rootfs", "internal/tool", "internal/userdir"},
@@ -427,7 +432,7 @@ func TestClusterLayers(t *testing.T) {
 // folders lists the folders of the module from the ground up: a package imports its own folder and those before it. Folders next to each other need no order.
 var folders = strings.Fields(`
 	expression fail identity machine place release schedule api
-	scheme within backup logs interrupt plan peer testkit userdir store registry agent
+	scheme within backup logs interrupt plan peer queue testkit userdir store registry agent
 	bundle pki kube chart addon etcd gateway policy remote tool rootfs
 	provider image providers siteset
 	cluster

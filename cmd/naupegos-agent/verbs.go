@@ -309,7 +309,7 @@ func (c *command) gatewayRelay(ctx context.Context, args []string) error {
 		}
 		gateways = append(gateways, a)
 	}
-	return vrrp.Relay(ctx, gateways)
+	return vrrp.Relay(ctx, gateways, c.err)
 }
 
 func (c *command) settled(_ context.Context, args []string) error {

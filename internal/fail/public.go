@@ -41,7 +41,7 @@ func (p *public) Unwrap() error { return p.error }
 
 // pathsOf adds the paths in an error's tree.
 func pathsOf(err error, to *[]string) {
-	switch e := err.(type) {
+	switch e := err.(type) { //nolint:errorlint // this function unwraps it, below
 	case *Error:
 		*to = append(*to, e.Where)
 	case *fs.PathError:
@@ -51,7 +51,7 @@ func pathsOf(err error, to *[]string) {
 	case *exec.Error:
 		*to = append(*to, e.Name)
 	}
-	switch e := err.(type) {
+	switch e := err.(type) { //nolint:errorlint // as above
 	case interface{ Unwrap() error }:
 		if next := e.Unwrap(); next != nil {
 			pathsOf(next, to)

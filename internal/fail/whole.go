@@ -35,7 +35,7 @@ func restOf(err error) (rest string) {
 		}
 		rest += text
 	}
-	switch e := err.(type) {
+	switch e := err.(type) { //nolint:errorlint // this function unwraps it
 	case *Error:
 		add(e.Rest)
 		add(restOf(e.Err))

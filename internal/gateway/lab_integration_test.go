@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 		for _, a := range os.Args[2:] {
 			gateways = append(gateways, netip.MustParseAddr(a))
 		}
-		if err := vrrp.Relay(context.Background(), gateways); err != nil {
+		if err := vrrp.Relay(context.Background(), gateways, os.Stderr); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // tunnelTimeout bounds each wait for a packet; WireGuard retries a handshake after five seconds.
@@ -110,9 +112,7 @@ func newWireGuardLab(t *testing.T) *wireGuardLab {
 		}
 	}
 	l := &wireGuardLab{lab: newLab(t), tools: t.TempDir()}
-	if out, err := exec.Command("go", "build", "-o", filepath.Join(l.tools, "wireguard-go"), "golang.zx2c4.com/wireguard").CombinedOutput(); err != nil {
-		t.Fatalf("build wireguard-go: %v: %s", err, out)
-	}
+	testkit.Must(t, testkit.Required("", filepath.Join(l.tools, "wireguard-go"), "golang.zx2c4.com/wireguard"))
 	l.machine("client", "198.51.100.9")
 	l.machine("gw", "10.77.0.2")
 	l.lab.ip("-n", l.prefix+"gw", "addr", "add", "198.51.100.2/24", "dev", "eth0")

@@ -4,6 +4,7 @@ package kube
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -170,11 +171,12 @@ func definitionsGo(t *testing.T, c *Client) {
 
 func waitUndefined(t *testing.T, name string, there func() []string) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); len(there()) > 0; time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s: %v are still there: %v", name, there(), fail.NotReady)
+	testkit.Until(t, 20*time.Second, 100*time.Millisecond, func() error {
+		if left := there(); len(left) > 0 {
+			return fmt.Errorf("%s: %v are still there", name, left)
 		}
-	}
+		return nil
+	})
 }
 
 const lockedSet = `apiVersion: apps/v1

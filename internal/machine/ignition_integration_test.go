@@ -8,14 +8,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 // TestIgnitionValidate: Ignition's own validator accepts the rendered configuration, and refuses a copy with a fault.
 func TestIgnitionValidate(t *testing.T) {
 	tool := filepath.Join(t.TempDir(), "ignition-validate")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", tool, "github.com/coreos/ignition/v2/validate").CombinedOutput(); err != nil {
-		t.Fatalf("build ignition-validate: %v: %s", err, out)
-	}
+	testkit.Must(t, testkit.Required("", tool, "github.com/coreos/ignition/v2/validate"))
 	validate := func(data []byte) (string, error) {
 		file := filepath.Join(t.TempDir(), "config.ign")
 		if err := os.WriteFile(file, data, 0o600); err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/policy"
+	"github.com/naupegos/naupegos/internal/queue"
 	"github.com/naupegos/naupegos/internal/siteset"
 	"github.com/naupegos/naupegos/internal/store"
 )
@@ -71,7 +72,7 @@ type Options struct {
 	// Sets renders the document's manifests and charts; nil: in this process, which they can end.
 	Sets siteset.Renderer
 	// Turns limits the sessions that read one cluster at a time. Servers set it for sessions that only read; nil: no limit.
-	Turns   *Turns
+	Turns   *queue.Queues
 	Say     io.Writer // receives progress lines during planning; may be nil
 	Version string    // of this program
 	// RenewBefore is how long before its expiry a certificate is due; 0: the default of pki.Options.
@@ -169,7 +170,7 @@ func (s *Session) open(ctx context.Context, rec *store.Cluster, doc *v1alpha1.Cl
 		return err
 	}
 	if o.Turns != nil {
-		if s.done, err = o.Turns.take(ctx, rec.Name); err != nil {
+		if s.done, err = o.turn(ctx, rec.Name); err != nil {
 			return err
 		}
 	}

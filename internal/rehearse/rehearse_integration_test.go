@@ -101,6 +101,25 @@ metadata: {name: goes, namespace: default}
 spec: {nodeName: demo-gone-1, serviceAccountName: robot, containers: [{name: a, image: a}]}
 `
 
+// newKeys makes a new cluster's keys.
+func newKeys(t *testing.T) (in *memory.Overlay, k *pki.PKI) {
+	t.Helper()
+	in = memory.NewOverlay(nil)
+	k = pki.Open(in, pki.Options{})
+	testkit.Must(t, k.Ensure(t.Context()))
+	return in, k
+}
+
+// secretsIn returns all secrets.
+func secretsIn(t *testing.T, in *memory.Overlay) map[string][]byte {
+	t.Helper()
+	all := map[string][]byte{}
+	for _, name := range testkit.Value(in.Names(t.Context()))(t) {
+		all[name] = testkit.Value(in.Get(t.Context(), name))(t)
+	}
+	return all
+}
+
 // made makes a set of an imaginary cluster with n additional Secrets, and with more objects, which are applied one after another.
 func made(t *testing.T, version string, n int, more ...string) Set {
 	t.Helper()
@@ -108,15 +127,8 @@ func made(t *testing.T, version string, n int, more ...string) Set {
 	defer cancel()
 	doc, err := validation.Parse("test", fmt.Appendf(nil, document, version))
 	testkit.Must(t, err)
-	in := memory.NewOverlay(nil)
-	k := pki.Open(in, pki.Options{})
-	testkit.Must(t, k.Ensure(ctx))
-	set := Set{ID: "a-set", Document: doc, Encryption: []string{pki.FirstEncryptionKey, layout.Plaintext}, Version: version, Secrets: map[string][]byte{}}
-	names, err := in.Names(ctx)
-	testkit.Must(t, err)
-	for _, name := range names {
-		set.Secrets[name] = testkit.Value(in.Get(ctx, name))(t)
-	}
+	in, k := newKeys(t)
+	set := Set{ID: "a-set", Document: doc, Encryption: []string{pki.FirstEncryptionKey, layout.Plaintext}, Version: version, Secrets: secretsIn(t, in)}
 	b := bundletest.Of(t, version)
 	s, err := newSandbox(ctx, t.TempDir(), b, params(set, b), k)
 	testkit.Must(t, err)
@@ -215,8 +227,7 @@ func TestRehearsal(t *testing.T) {
 	}
 	flipped := bytes.Clone(whole)
 	flipped[testkit.Rand(t).IntN(len(flipped))] ^= 1
-	stranger := memory.NewOverlay(nil)
-	testkit.Must(t, pki.Open(stranger, pki.Options{}).Ensure(t.Context()))
+	stranger, _ := newKeys(t)
 	const key, ca, lost = "encryption-at-rest", "authority/kubernetes-ca", "service-account"
 	miscounted := set
 	miscounted.Etcd.Objects = slices.Clone(set.Etcd.Objects)
@@ -253,9 +264,7 @@ func TestRehearsal(t *testing.T) {
 // but no nodes, and does not name the former cluster's authorities.
 func startsAnew(t *testing.T, set Set) {
 	ctx := t.Context()
-	in := memory.NewOverlay(nil)
-	k := pki.Open(in, pki.Options{})
-	testkit.Must(t, k.Ensure(ctx))
+	in, k := newKeys(t)
 	key := testkit.Value(k.EncryptionKey(ctx, "key2"))(t)
 	out := filepath.Join(t.TempDir(), "anew.db")
 	p, err := rehearsed(t, set, Options{Out: out, Tidy: &Tidy{
@@ -263,10 +272,7 @@ func startsAnew(t *testing.T, set Set) {
 	}})
 	testkit.Must(t, err)
 	other := set
-	other.Snapshot, other.Etcd, other.Encryption, other.Secrets = out, backup.Etcd{}, []string{"key2", layout.Plaintext}, map[string][]byte{}
-	for _, name := range testkit.Value(in.Names(ctx))(t) {
-		other.Secrets[name] = testkit.Value(in.Get(ctx, name))(t)
-	}
+	other.Snapshot, other.Etcd, other.Encryption, other.Secrets = out, backup.Etcd{}, []string{"key2", layout.Plaintext}, secretsIn(t, in)
 	q, err := rehearsed(t, other, Options{})
 	testkit.Must(t, err)
 	if q.Secrets != p.Secrets || q.Resources["sails.test.naupegos.dev"] != p.Resources["sails.test.naupegos.dev"] || q.Resources["services"] != p.Resources["services"] {

@@ -33,7 +33,7 @@ const (
 // Renderer renders the sets of a document, as All does.
 type Renderer func(ctx context.Context, doc *v1alpha1.Cluster, c Cluster) (map[string]chart.Rendered, error)
 
-// question is what the other process needs of a document.
+// question is the part of a document that the other process needs.
 type question struct {
 	Manifests []v1alpha1.Manifests
 	Charts    []v1alpha1.Chart
@@ -48,14 +48,15 @@ type apartLimits struct {
 	CPU    time.Duration // of all processors together
 }
 
-// answer is what it renders.
+// answer is the other process's result.
 type answer struct {
 	Sets  map[string]chart.Rendered `json:",omitempty"`
 	Kind  string                    `json:",omitempty"` // of the error; empty: none
 	Error string                    `json:",omitempty"`
 }
 
-// Apart returns a renderer that starts this program again with args, which call Answer. A document of a stranger can only end or fill that process.
+// Apart returns a renderer that starts this program again with args, which call Answer. An untrusted document can only crash that process, or exhaust
+// its limits.
 func Apart(args ...string) Renderer {
 	return apart(apartLimits{Memory: apartMemory, CPU: apartCPU}, args...)
 }
@@ -79,7 +80,7 @@ func apart(limits apartLimits, args ...string) Renderer {
 	}
 }
 
-// ask starts the process and reads what it answers.
+// ask starts the process and reads its answer.
 func ask(ctx context.Context, args []string, asked []byte, limits apartLimits) (map[string]chart.Rendered, error) {
 	bounded, cancel := context.WithTimeout(ctx, apartTime)
 	defer cancel()
@@ -118,14 +119,14 @@ func ask(ctx context.Context, args []string, asked []byte, limits apartLimits) (
 	return a.Sets, nil
 }
 
-// outOfMemory matches the last words of a Go program without memory, also of one with the race detector.
+// outOfMemory matches the last message of a Go program that ran out of memory, with or without the race detector.
 var outOfMemory = regexp.MustCompile(`out of memory|cannot allocate memory|failed to allocate`)
 
 func tooLarge() error {
 	return fail.New(fail.Refused, "the manifests and charts render to more than %d values or %d MiB", apartValues, apartOutput>>20).Do("split them into several clusters' documents, or apply some by other means")
 }
 
-// Answer renders what another process asks on in, under limits that end this process, and writes the result to out.
+// Answer reads another process's question from in, renders it under limits that end this process, and writes the result to out.
 func Answer(in io.Reader, out io.Writer) error {
 	var q question
 	d := json.NewDecoder(in)
@@ -149,7 +150,7 @@ func Answer(in io.Reader, out io.Writer) error {
 	return json.NewEncoder(out).Encode(a)
 }
 
-// confine limits the memory and the time of this process. The kernel ends it first when memory is short.
+// confine limits the memory and the time of this process. When memory is short, the kernel kills this process first.
 func (l apartLimits) confine() error {
 	data, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
@@ -197,7 +198,7 @@ func values(all map[string]chart.Rendered) (n int) {
 	return n
 }
 
-// beginning keeps the beginning of what is written to it.
+// beginning is a writer that keeps only the first bytes.
 type beginning struct {
 	bytes.Buffer
 	max int

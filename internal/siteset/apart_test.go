@@ -13,7 +13,7 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestMain lets this program be the process that renders, too.
+// TestMain also lets the test binary act as the process that renders.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == "render" {
 		if err := Answer(os.Stdin, os.Stdout); err != nil {
@@ -68,7 +68,7 @@ func TestApart(t *testing.T) {
 	testkit.Fails(t, err, fail.Interrupted)
 }
 
-// TestBombs: a document that multiplies its values ends in one error, and this process lives on.
+// TestBombs: a document that multiplies its values ends in one error, and this process survives.
 func TestBombs(t *testing.T) {
 	copies, doubled := make([]string, 40), strings.Repeat("- {source: {kind: ConfigMap, fieldPath: data.a}, targets: [{select: {kind: ConfigMap}, fieldPaths: [data.a], options: {delimiter: \"-\", index: 1000000}}]}\n", 40)
 	for i := range copies {

@@ -78,7 +78,7 @@ type rewriter struct {
 	cost map[string]cost
 }
 
-// cost is what kustomize reads to build a directory.
+// cost is the amount that kustomize reads to build a directory.
 type cost struct{ builds, bytes int }
 
 func (c *cost) add(more cost) { c.builds, c.bytes = c.builds+more.builds, c.bytes+more.bytes }

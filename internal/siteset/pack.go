@@ -51,7 +51,7 @@ func pack(fs files) (string, error) {
 	return base64.StdEncoding.EncodeToString(b.Bytes()), nil
 }
 
-// unpack reads a source of a document, which a stranger may have written.
+// unpack reads a source of a document, which may be untrusted.
 func unpack(text string) (files, error) {
 	if len(text) > base64.StdEncoding.EncodedLen(maxPacked) {
 		return nil, fail.New(fail.Invalid, "is larger than %d KiB", maxPacked>>10)

@@ -30,7 +30,7 @@ func ReadDocument(shown, dir string, data []byte) (*v1alpha1.Cluster, []byte, er
 	return doc, text, renders(shown, doc)
 }
 
-// Embed is ReadDocument for a document of a stranger, whose files were put below dir: it renders nothing. The names of its files must not lead out of dir.
+// Embed is ReadDocument for an untrusted document whose files are below dir: it renders nothing. The names of its files must not lead out of dir.
 func Embed(shown, dir string, data []byte) ([]byte, error) {
 	_, text, err := read(shown, dir, data)
 	return text, err
@@ -82,7 +82,7 @@ func read(shown, dir string, data []byte) (*v1alpha1.Cluster, []byte, error) {
 	return doc, text, nil
 }
 
-// renders reports what is wrong with the sets of a document.
+// renders reports the mistakes in the sets of a document.
 func renders(shown string, doc *v1alpha1.Cluster) error {
 	if _, err := All(doc, Cluster{Kubernetes: doc.Spec.Kubernetes.Version}); err != nil {
 		return fail.Wrap(fail.KindOf(err), err, "read the manifests and charts").At(shown)
@@ -138,7 +138,7 @@ func UnpackChart(packed []byte) (map[string][]byte, error) {
 	return untar(bytes.NewReader(packed), "chart")
 }
 
-// isChart reports whether what was read at a path may be a chart: not a single file, even if it is Chart.yaml.
+// isChart reports whether the files read at a path may be a chart: not a single file, even if it is Chart.yaml.
 func isChart(at string, fs files) bool {
 	_, alone := fs[filepath.Base(at)]
 	return !alone || len(fs) > 1

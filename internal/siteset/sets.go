@@ -56,7 +56,7 @@ func (s *Set) OptionsOf(r chart.Rendered) (objects.Options, error) {
 	return o, err
 }
 
-// Cluster is what rendering depends on besides the document.
+// Cluster holds the properties of a cluster on which rendering depends, besides the document.
 type Cluster struct {
 	Kubernetes string   // release
 	APIs       []string // see chart.Release

@@ -230,7 +230,7 @@ func hookName(h chart.Hook) string {
 	return manifest.Name(h.Object)
 }
 
-// TestShapes reads what people write: no object may get lost without a word, and what Helm, kubectl and kustomize take is taken.
+// TestShapes reads documents as people write them: no object may be lost silently, and everything that Helm, kubectl and kustomize accept is accepted.
 func TestShapes(t *testing.T) {
 	all := streams()
 	maps.Copy(all, kustomized())

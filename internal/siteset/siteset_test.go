@@ -97,7 +97,7 @@ func TestReadDocument(t *testing.T) {
 	}
 }
 
-// TestSourcesRefused lists what a source may not hold.
+// TestSourcesRefused lists sources that are refused.
 func TestSourcesRefused(t *testing.T) {
 	dir := write(t, map[string]string{"d/a.yaml": object("ConfigMap", "a"), "outside.yaml": object("ConfigMap", "x"), "empty/README": "x"})
 	testkit.Must(t, os.Mkdir(filepath.Join(dir, "links"), 0o755))

@@ -24,14 +24,7 @@ func TestTurns(t *testing.T) {
 			waiting <- err
 		}()
 	}
-	testkit.Until(t, time.Minute, time.Millisecond, func() error {
-		all.mu.Lock()
-		defer all.mu.Unlock()
-		if n := all.of["a"].users; n != mostWaiting+1 {
-			return fail.New(fail.NotReady, "%d users", n)
-		}
-		return nil
-	})
+	testkit.Until(t, time.Minute, time.Millisecond, testkit.That("all others wait", func() bool { return all.ofOne.Users("a") == mostWaiting+1 }))
 	_, err := all.take(t.Context(), "a")
 	testkit.Fails(t, err, fail.NotReady, "8 documents of cluster a wait")
 	other := testkit.Value(all.take(t.Context(), "b"))(t) // at once, although others came before
@@ -41,7 +34,7 @@ func TestTurns(t *testing.T) {
 		testkit.Fails(t, <-waiting, fail.Interrupted)
 	}
 	first()
-	if len(all.of) > 0 || len(all.all) > 0 {
-		t.Errorf("%d clusters and %d processes are left", len(all.of), len(all.all))
+	if n := all.ofOne.Users("a") + all.ofOne.Users("b"); n > 0 || len(all.all) > 0 {
+		t.Errorf("%d documents and %d processes are left", n, len(all.all))
 	}
 }

@@ -72,5 +72,5 @@ func (n nameserver) has(t *testing.T, name, address string) error {
 	case address != "" && err == nil && len(got) == 1 && got[0] == address:
 		return nil
 	}
-	return fmt.Errorf("%s has %v (%v), want %q", name, got, err, address)
+	return fmt.Errorf("%s has %v (%v), want %q", name, got, err, address) //nolint:errorlint // there may be none
 }

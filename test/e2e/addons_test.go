@@ -145,22 +145,7 @@ func (r *rig) balances(t *testing.T, dns nameserver) {
 		if len(got.Status.LoadBalancer.Ingress) == 0 {
 			return fmt.Errorf("no address")
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(got.Status.LoadBalancer.Ingress[0].IP, "80")+"/metrics", nil)
-		if err != nil {
-			return err
-		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return err
-		}
-		defer resp.Body.Close()
-		body, err := io.ReadAll(resp.Body)
-		if err == nil && !strings.Contains(string(body), "kube_node_info") {
-			err = fmt.Errorf("%s answers %s", got.Status.LoadBalancer.Ingress[0].IP, resp.Status)
-		}
-		return err
+		return servesMetrics(t, got.Status.LoadBalancer.Ingress[0].IP, "")
 	})
 	t.Logf("FIGURE the Service answered this host after %v", time.Since(began).Round(100*time.Millisecond))
 	svc = testkit.Value(set.CoreV1().Services("kube-system").Get(t.Context(), svc.Name, metav1.GetOptions{}))(t)
@@ -169,6 +154,27 @@ func (r *rig) balances(t *testing.T, dns nameserver) {
 	t.Logf("FIGURE its name had the address after %v", time.Since(began).Round(100*time.Millisecond))
 	testkit.Must(t, set.CoreV1().Services("kube-system").Delete(t.Context(), svc.Name, metav1.DeleteOptions{}))
 	until(t, 2*time.Minute*slower, time.Second, func() error { return dns.has(t, "web."+tsigZone, "") })
+}
+
+// servesMetrics returns an error unless kube-state-metrics answers this host at port 80 of an address, under a host name ("": the address).
+func servesMetrics(t *testing.T, address, host string) error {
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(address, "80")+"/metrics", nil)
+	if err != nil {
+		return err
+	}
+	req.Host = host
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err == nil && !strings.Contains(string(body), "kube_node_info") {
+		err = fmt.Errorf("%s answers %s", address, resp.Status)
+	}
+	return err
 }
 
 // routes asks an Ingress of the default class from this host, at the address of Traefik's load balancer.
@@ -190,23 +196,7 @@ func (r *rig) routes(t *testing.T) {
 		if len(got.Status.LoadBalancer.Ingress) == 0 {
 			return fmt.Errorf("the Ingress has no address")
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+got.Status.LoadBalancer.Ingress[0].IP+"/metrics", nil)
-		if err != nil {
-			return err
-		}
-		req.Host = "web.example.org"
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return err
-		}
-		defer resp.Body.Close()
-		body, err := io.ReadAll(resp.Body)
-		if err == nil && !strings.Contains(string(body), "kube_node_info") {
-			err = fmt.Errorf("%s answers %s", got.Status.LoadBalancer.Ingress[0].IP, resp.Status)
-		}
-		return err
+		return servesMetrics(t, got.Status.LoadBalancer.Ingress[0].IP, "web.example.org")
 	})
 	t.Logf("FIGURE the Ingress answered this host after %v", time.Since(began).Round(100*time.Millisecond))
 	testkit.Must(t, set.NetworkingV1().Ingresses("kube-system").Delete(t.Context(), web.Name, metav1.DeleteOptions{}))

@@ -3,7 +3,6 @@
 package e2e_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -12,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -26,43 +24,27 @@ const (
 	cisBenchmark = "cis-1.10"
 )
 
-// kubeBenchArchive builds kube-bench once, from the module that pins it, and packs it with the benchmark's checks.
-var kubeBenchArchive = sync.OnceValues(func() (string, error) {
-	dir, archive := filepath.Join(built.dir, "kube-bench"), filepath.Join(built.dir, "kube-bench.tar")
-	if _, err := kubeBenchGo("build", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false", "-ldflags", "-s -w", "-o", filepath.Join(dir, "kube-bench"), kubeBench); err != nil {
-		return "", err
-	}
-	source, err := kubeBenchGo("list", "-m", "-f", "{{.Dir}}", kubeBench) // the build has downloaded it
-	if err != nil {
-		return "", err
-	}
-	tar := exec.Command("tar", "-cf", archive, "-C", dir, "kube-bench", "-C", filepath.Join(strings.TrimSpace(source), "cfg"), "config.yaml", cisBenchmark)
-	if out, err := tar.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("pack kube-bench: %w: %s", err, out)
-	}
-	return archive, nil
-})
+// benchArchive is an archive of kube-bench and its checks.
+type benchArchive []byte
 
-func kubeBenchGo(args ...string) (string, error) {
-	cmd := exec.Command("nice", append([]string{"-n", "19", "go"}, args...)...) // at low priority, because clusters with probes run at the same time
-	cmd.Dir, cmd.Env = "kubebench", append(os.Environ(), "CGO_ENABLED=0")
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	out, err := cmd.Output()
-	if err != nil {
-		return "", fmt.Errorf("go %s: %w: %s", args[0], err, said.String())
-	}
-	return string(out), nil
+// compileKubeBench compiles kube-bench in the module that pins it, and packs it with the benchmark's checks. Tests call it before they create
+// machines.
+func compileKubeBench(t *testing.T) benchArchive {
+	t.Helper()
+	const module = "kubebench"
+	dir := t.TempDir()
+	testkit.Must(t, testkit.Required(module, filepath.Join(dir, "kube-bench"), kubeBench))
+	checks := filepath.Join(inModule(t, module, "list", "-m", "-f", "{{.Dir}}", kubeBench), "cfg") // the build has downloaded it
+	return testkit.Value(exec.Command("tar", "-c", "-C", dir, "kube-bench", "-C", checks, "config.yaml", cisBenchmark).Output())(t)
 }
 
 // judgedByCIS runs kube-bench on a machine: no check may fail, and it must warn of exactly the checks that testdata/kube-bench.txt accepts for this
 // kind of machine. targets are in kube-bench's terms.
-func (r *rig) judgedByCIS(t *testing.T, machine, kind, targets string) {
+func (r *rig) judgedByCIS(t *testing.T, bench benchArchive, machine, kind, targets string) {
 	t.Helper()
-	archive := testkit.Value(os.ReadFile(testkit.Value(kubeBenchArchive())(t)))(t)
 	const dir = "/var/tmp/kube-bench"
 	inv := r.invocation()
-	inv.stdin = string(archive)
+	inv.stdin = string(bench)
 	if res := naupegos(t, inv, "--state-dir", r.state, "ssh", r.name, machine, "--", "mkdir -p "+dir+" && tar -C "+dir+" -xf -"); res.code != 0 {
 		t.Fatal(res)
 	}

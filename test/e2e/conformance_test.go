@@ -3,6 +3,7 @@
 package e2e_test
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"log"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -32,6 +34,9 @@ const suite = "sigs.k8s.io/gateway-api/conformance"
 func TestGatewayConformance(t *testing.T) {
 	testkit.OnlyFull(t, "TestAddons sends requests through a Gateway")
 	module := suiteModule(t)
+	program := filepath.Join(module, "conformance.test")
+	inModule(t, module, "test", "-c", "-o", program, suite)
+	source := inModule(t, module, "list", "-f", "{{.Dir}}", suite)
 	port := serveEcho(t, module)
 	r := newRigOn(t, inNetwork{}, "gateways")
 	r.document(size{controlPlanes: 1, workers: 1, extra: fmt.Sprintf(`  registries: [{host: registry.k8s.io, mirrors: [{url: "http://10.76.5.1:%d"}]}]
@@ -44,11 +49,11 @@ func TestGatewayConformance(t *testing.T) {
 	dir := t.TempDir()
 	kubeconfig, report := filepath.Join(dir, "kubeconfig"), filepath.Join(dir, "report.yaml")
 	testkit.Must(t, os.WriteFile(kubeconfig, r.kubeconfig(), 0o600))
-	tests := exec.CommandContext(t.Context(), "go", "test", suite, "-run", "^TestConformance$", "-count=1", "-timeout=90m", "-args", "--gateway-class=traefik",
+	tests := exec.CommandContext(t.Context(), program, "-test.run", "^TestConformance$", "-test.timeout=90m", "--gateway-class=traefik",
 		"--conformance-profiles=GATEWAY-HTTP,GATEWAY-GRPC,GATEWAY-TLS", "--skip-tests=HTTPRouteMultipleGateways", "--organization=traefik", "--project=traefik",
 		"--url=https://traefik.io", "--version=v3.7", "--contact=none", "--report-output="+report)
-	tests.Dir, tests.Env = module, append(os.Environ(), "KUBECONFIG="+kubeconfig)
-	out, err := tests.CombinedOutput() // judged by the report
+	tests.Dir, tests.Env = source, append(os.Environ(), "KUBECONFIG="+kubeconfig) // tests run in their package's directory
+	out, err := tests.CombinedOutput()                                            // judged by the report
 	var got struct {
 		Profiles []struct {
 			Name           string
@@ -88,15 +93,24 @@ func suiteModule(t *testing.T) string {
 	return dir
 }
 
+// inModule runs the go command in a module, and returns its output.
+func inModule(t *testing.T, module string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", args...)
+	var said bytes.Buffer
+	cmd.Dir, cmd.Env, cmd.Stderr = module, append(os.Environ(), "CGO_ENABLED=0"), &said
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go %s: %v\n%s", args[0], err, &said)
+	}
+	return strings.TrimSpace(string(out))
+}
+
 // serveEcho serves the image of the suite's own server, which it compiles, on all addresses of this host, and returns the port.
 func serveEcho(t *testing.T, module string) int {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "echo-basic")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, suite+"/echo-basic")
-	build.Dir, build.Env = module, append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("compile the suite's server: %v\n%s", err, out)
-	}
+	testkit.Must(t, testkit.Required(module, program, suite+"/echo-basic"))
 	img := imageOf(t, program, "echo-basic")
 
 	s := httptest.NewUnstartedServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))

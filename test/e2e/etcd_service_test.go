@@ -12,13 +12,14 @@ import (
 // TestEtcdService makes a cluster with etcd as a systemd unit, and grows its control plane from one machine to three under a client; one of them
 // loses its power and comes back. There are no workers: pods run on the control plane, which the smoke test shows.
 func TestEtcdService(t *testing.T) {
-	t.Parallel()
+	bench := compileKubeBench(t)
+	t.Parallel() // from here on, other tests have machines, which compilers would slow down
 	r := newRig(t, "etcdsvc")
 	s := size{controlPlanes: 1, gateways: 1, extra: "  etcd:\n    mode: service\n"}
 	r.document(s)
 	r.applyInParts("infrastructure", "gateways", "cluster", "addons", "test")
 	r.encryptionChanges(t, s, "etcdsvc-cp-1")
-	r.judgedByCIS(t, "etcdsvc-cp-1", "control-plane", "master,controlplane,etcd,node")
+	r.judgedByCIS(t, bench, "etcdsvc-cp-1", "control-plane", "master,controlplane,etcd,node")
 	l := startLoad(t, r)
 	l.flows(t, 5)
 	m := l.mark()

@@ -58,14 +58,14 @@ func TestIdentity(t *testing.T) {
 
 	options := []chromedp.ExecAllocatorOption{chromedp.Flag("ignore-certificate-errors", true), chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE "+o.host4()+", EXCLUDE 127.0.0.1")}
 	browser := chromium.Start(t, options...)
-	signedIn(t, r, browser, "corp", "test-user@"+o.host4())
+	signedIn(browser, t, r, "corp", "test-user@"+o.host4())
 	alice := r.userOf(t, "corp", "")
-	signedIn(t, r, browser, "partner", "bob")
+	signedIn(browser, t, r, "partner", "bob")
 	bob := r.userOf(t, "partner", "")
 	r.may(t, alice, "corp:id1", map[string]bool{"create configmaps shop": true, "list pods shop": true, "create configmaps default": false, "list pods kube-system": false, "list nodes ": false})
 	r.may(t, bob, "partner:bob", map[string]bool{"list pods kube-system": true, "create configmaps shop": false, "list secrets shop": false, "create configmaps stage": false})
 	r.must(0, "logout", r.name)
-	signedIn(t, r, chromium.Start(t, options...), "partner", "carol", "--device") // in a browser that does not know bob
+	signedIn(chromium.Start(t, options...), t, r, "partner", "carol", "--device") // in a browser that does not know bob
 	carol := r.userOf(t, "partner", "")
 	r.may(t, carol, "partner:carol", map[string]bool{"list pods kube-system": true, "create configmaps stage": true, "create configmaps shop": false})
 	if list := r.must(0, "users", r.name, "--all-subjects", "-o", "json").stdout; !strings.Contains(list, "corp:developers") || !strings.Contains(list, "partner:carol") {
@@ -73,7 +73,7 @@ func TestIdentity(t *testing.T) {
 	}
 
 	// The issuer corp leaves. alice's token is asked of each API server, so that no balancer chooses.
-	signedIn(t, r, browser, "corp", "test-user@"+o.host4())
+	signedIn(browser, t, r, "corp", "test-user@"+o.host4())
 	var servers []*kubernetes.Clientset
 	for _, m := range machinesOf(r.status(), provider.ControlPlane) {
 		servers = append(servers, r.userOf(t, "corp", m.Address))
@@ -91,7 +91,7 @@ func TestIdentity(t *testing.T) {
 			if apierrors.IsUnauthorized(err) {
 				return nil
 			}
-			return fmt.Errorf("a token of the removed issuer gets %v", err)
+			return fmt.Errorf("a token of the removed issuer gets %v", err) //nolint:errorlint // there may be none
 		})
 	}
 	took := time.Since(began)
@@ -166,7 +166,7 @@ var (
 )
 
 // signedIn signs a user in to the cluster by naupegos login and Chromium.
-func signedIn(t *testing.T, r *rig, browser context.Context, issuer, user string, flags ...string) {
+func signedIn(browser context.Context, t *testing.T, r *rig, issuer, user string, flags ...string) {
 	t.Helper()
 	inv := r.invocation()
 	cmd := exec.CommandContext(t.Context(), built.bin, append([]string{"--state-dir", r.state, "login", r.name, "--issuer", issuer}, flags...)...)
@@ -190,7 +190,7 @@ func signedIn(t *testing.T, r *rig, browser context.Context, issuer, user string
 	if len(flags) > 0 {
 		until = "Success"
 	}
-	fills(t, tab, address, user, until)
+	fills(tab, t, address, user, until)
 	select {
 	case err := <-ended:
 		if err != nil || !strings.Contains(said.String(), "Signed in to cluster "+r.name+" as") {
@@ -203,7 +203,7 @@ func signedIn(t *testing.T, r *rig, browser context.Context, issuer, user string
 }
 
 // fills opens an address and fills in the forms of a provider's pages, one after another, until a page has the text.
-func fills(t *testing.T, tab context.Context, address, user, text string) {
+func fills(tab context.Context, t *testing.T, address, user, text string) {
 	t.Helper()
 	testkit.Must(t, chromedp.Do(tab, chromedp.Navigate("about:blank")))
 	_, _ = chromedp.Run(tab, chromedp.Evaluate[string]("location.href = "+quoted(address))) // the page leaves meanwhile

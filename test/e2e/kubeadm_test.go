@@ -19,7 +19,8 @@ import (
 // TestKubeadmCompat: a small cluster of ours keeps its secrets, and is an ordinary kubeadm cluster: kubeadm plans an upgrade of it, lists its
 // certificates, and joins a machine that Naupegos does not manage.
 func TestKubeadmCompat(t *testing.T) {
-	t.Parallel()
+	bench := compileKubeBench(t)
+	t.Parallel() // from here on, other tests have machines, which compilers would slow down
 	r := newRig(t, "compat")
 	r.document(size{controlPlanes: 1, workers: 1})
 	args := testkit.WatchArguments(t)
@@ -29,9 +30,9 @@ func TestKubeadmCompat(t *testing.T) {
 		{"no secret is anywhere", func(_ *testing.T, r *rig, _ *load) { r.secretsNowhere(args, applied) }},
 		{"kubeadm knows the cluster", func(t *testing.T, r *rig, _ *load) { r.kubeadmKnows(t, "compat-cp-1", version) }},
 		{"a control-plane machine keeps to the CIS benchmark", func(t *testing.T, r *rig, _ *load) {
-			r.judgedByCIS(t, "compat-cp-1", "control-plane", "master,controlplane,etcd,node")
+			r.judgedByCIS(t, bench, "compat-cp-1", "control-plane", "master,controlplane,etcd,node")
 		}},
-		{"a worker keeps to the CIS benchmark", func(t *testing.T, r *rig, _ *load) { r.judgedByCIS(t, "compat-general-1", "worker", "node") }},
+		{"a worker keeps to the CIS benchmark", func(t *testing.T, r *rig, _ *load) { r.judgedByCIS(t, bench, "compat-general-1", "worker", "node") }},
 		{"certificates are renewed", func(t *testing.T, r *rig, _ *load) { r.renews(t, "compat-general-1") }},
 		{"kubeadm joins a machine", func(_ *testing.T, r *rig, _ *load) { r.joinForeign("compat-cp-1", "compat-general-1", version) }},
 		{"a machine is reset and joins again", func(t *testing.T, r *rig, _ *load) { r.resetsOne(t, "compat-general-1") }},

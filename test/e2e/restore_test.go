@@ -38,11 +38,15 @@ spec:
 // TestRestore destroys a cluster and rebuilds it from a rehearsed backup that one of its machines made on schedule: every object is unchanged, and
 // old credentials still work. The restore is killed at a step boundary once, and continued by restore or apply.
 func TestRestore(t *testing.T) {
-	t.Parallel()
+	var server string
+	if testkit.Full() {
+		server = testkit.Value(testkit.Released(t.TempDir(), testkit.S3Server))(t)
+	}
+	t.Parallel() // from here on, other tests have machines, which compilers would slow down
 	r := newRig(t, "restore")
 	s, n, at := size{controlPlanes: 1, workers: 1, gateways: 1}, 34, directory(t, r.dir)
 	if testkit.Full() {
-		s, n, at = size{controlPlanes: 3, gateways: 1}, 334, bucket(t, r.dir)
+		s, n, at = size{controlPlanes: 3, gateways: 1}, 334, bucket(t, server, r.dir)
 	}
 	s.extra = "  backup:\n" + at.spec
 	r.document(s)

@@ -18,31 +18,23 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// s3Server is a real S3 server, built from the Go module proxy; internal/backup/s3 is tested with it, too.
-const s3Server = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
-
 // place is the destination of a cluster's backups.
 type place struct {
 	sets string // directory on this host where they appear
 	spec string // lines of spec.backup
 }
 
-// bucket runs an S3 server that this host's machines can reach, until the test ends.
-func bucket(t *testing.T, dir string) place {
+// bucket runs an S3 server that this host's machines can reach, until the test ends. program is testkit.S3Server.
+func bucket(t *testing.T, program, dir string) place {
 	t.Helper()
 	c, err := net.Dial("udp", "192.0.2.1:9") // sends nothing
 	testkit.Must(t, err)
 	host := c.LocalAddr().(*net.UDPAddr).IP.String()
 	testkit.Must(t, c.Close())
-	install := exec.Command("nice", "-n", "19", "go", "install", "-trimpath", "-gcflags=all=-dwarf=false", "-ldflags", "-s -w", s3Server)
-	install.Dir, install.Env = dir, append(os.Environ(), "GOBIN="+dir, "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false")
-	if said, err := install.CombinedOutput(); err != nil {
-		t.Fatalf("build %s: %v\n%s", s3Server, err, said)
-	}
 	data := filepath.Join(dir, "data")
 	testkit.Must(t, os.MkdirAll(filepath.Join(data, "demo"), 0o755))
 	addr := net.JoinHostPort(host, itoa(testkit.FreePort(t)))
-	cmd := exec.Command(filepath.Join(dir, "versitygw"), "--access", "testkey", "--secret", "testsecret", "--port", addr, "posix", data)
+	cmd := exec.Command(program, "--access", "testkey", "--secret", "testsecret", "--port", addr, "posix", data)
 	testkit.Must(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()

@@ -24,7 +24,8 @@ import (
 // are renewed, kubelets' too, only a special token can rotate authorities, and without Vault only operations that need it wait.
 func TestVault(t *testing.T) {
 	testkit.OnlyFull(t, "internal/cluster renders such a cluster by a Vault that is written by hand; the real one is compiled for ten minutes")
-	t.Parallel()
+	testkit.Value(vaulttest.Program())(t)
+	t.Parallel() // from here on, other tests have machines, which compilers would slow down
 	v := vaulttest.Start(t)
 	r := newRig(t, "vaulted")
 	file := filepath.Join(r.dir, "credentials")

@@ -8,7 +8,7 @@ import (
 	"time"
 	"unicode"
 
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/naupegos/naupegos/api/strict"
@@ -148,7 +148,7 @@ func checkBindings(id v1alpha1.Identity, r *findings) {
 			case strings.ContainsFunc(value, unicode.IsControl) || strings.TrimSpace(value) != value:
 				r.Add(p+"."+key, strict.Quote(value)+" has blanks around it, or control characters", "")
 			case key != "serviceAccount" && slices.Contains(everybody, value):
-				r.Add(p+"."+key, "everybody who reaches the API would have the role", "name who signs in")
+				r.Add(p+"."+key, "everyone who reaches the API would have the role", "name who signs in")
 			}
 		}
 		switch {
@@ -158,7 +158,7 @@ func checkBindings(id v1alpha1.Identity, r *findings) {
 			r.Add(p, "names several", "give each of group, user, serviceAccount a binding of its own")
 		}
 		checkServiceAccount(r, p+".serviceAccount", b.ServiceAccount)
-		if problems := path.IsValidPathSegmentName(b.Role); b.Role != "" && len(problems) > 0 {
+		if problems := content.IsPathSegmentName(b.Role); b.Role != "" && len(problems) > 0 {
 			r.Add(p+".role", strict.Quote(b.Role)+" "+problems[0], "as view")
 		}
 		for j, n := range b.Namespaces {

@@ -207,16 +207,25 @@ func checkPackage(r *findings, at, name string) {
 	}
 }
 
+// names are the names of a list's items, with the position of each.
+type names map[string]int
+
+// check reports the name of item i of the list at a path if another item has it, or if it is no label.
+func (n names) check(r *findings, at string, i int, name string) {
+	p := strict.Item(at, i) + ".name"
+	if first, again := n[name]; again && name != "" {
+		r.Add(p, fmt.Sprintf("%s is already the name of %s", strict.Quote(name), strict.Item(at, first)), "")
+	} else if name != "" && len(validation.IsDNS1123Label(name)) > 0 {
+		r.Add(p, strict.Quote(name)+" is not a name", "lower-case letters, digits and dashes")
+	}
+	n[name] = i
+}
+
 func checkRepositories(r *findings, at string, repositories []v1alpha1.PackageRepository) {
-	seen := map[string]int{}
+	seen := names{}
 	for i, s := range repositories {
 		p := strict.Item(at, i)
-		if first, again := seen[s.Name]; again && s.Name != "" {
-			r.Add(p+".name", fmt.Sprintf("%s is already the name of %s", strict.Quote(s.Name), strict.Item(at, first)), "")
-		} else if s.Name != "" && len(validation.IsDNS1123Label(s.Name)) > 0 {
-			r.Add(p+".name", strict.Quote(s.Name)+" is not a name", "lower-case letters, digits and dashes")
-		}
-		seen[s.Name] = i
+		seen.check(r, at, i, s.Name)
 		checkWebAddress(r, p+".url", s.URL, "https://packages.example.org/debian", "a repository")
 		flat := strings.HasSuffix(s.Suite, "/")
 		switch {
@@ -320,15 +329,10 @@ func checkFirstAuthority(r *findings, at, text string) (rest string, ok bool) {
 
 // checkHooks checks the hooks of one moment.
 func checkHooks(c *v1alpha1.Cluster, r *findings, at string, hooks []v1alpha1.Hook) {
-	seen := map[string]int{}
+	seen := names{}
 	for i, h := range hooks {
 		p := strict.Item(at, i)
-		if first, again := seen[h.Name]; again && h.Name != "" {
-			r.Add(p+".name", fmt.Sprintf("%s is already the name of %s", strict.Quote(h.Name), strict.Item(at, first)), "")
-		} else if h.Name != "" && len(validation.IsDNS1123Label(h.Name)) > 0 {
-			r.Add(p+".name", strict.Quote(h.Name)+" is not a name", "lower-case letters, digits and dashes")
-		}
-		seen[h.Name] = i
+		seen.check(r, at, i, h.Name)
 		if strings.ContainsRune(h.Run, 0) || h.Run != "" && strings.TrimSpace(h.Run) == "" {
 			r.Add(p+".run", "is not a shell script", `as "systemctl restart my-agent"`)
 		}

@@ -66,7 +66,7 @@ func (b *boot) network(ctx context.Context) error {
 			}
 		case <-enough:
 			if ctx.Err() == nil {
-				return nil // the others follow
+				return nil // the others had their time
 			}
 			if have > 0 {
 				return nil // another link may reach the server
@@ -103,11 +103,13 @@ func (b *boot) configure(ctx context.Context, l facts.Interface) error {
 		}
 	}
 	lease, err := request(ctx, l.Name)
-	for err != nil && ctx.Err() == nil {
+	for err != nil {
+		select {
+		case <-time.After(time.Second): // some errors come at once
+		case <-ctx.Done():
+			return err
+		}
 		lease, err = request(ctx, l.Name)
-	}
-	if err != nil {
-		return err
 	}
 	if err := take(link, lease); err != nil {
 		return err

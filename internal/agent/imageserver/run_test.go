@@ -81,11 +81,7 @@ func TestRun(t *testing.T) {
 		resp.Body.Close()
 		return resp.StatusCode
 	}
-	for deadline := time.Now().Add(30 * time.Second); ask(ours, nodes) == 0; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("does not serve")
-		}
-	}
+	testkit.Until(t, 30*time.Second, 20*time.Millisecond, testkit.That("it serves", func() bool { return ask(ours, nodes) != 0 }))
 	for name, c := range map[string]struct {
 		by    *authority
 		group string

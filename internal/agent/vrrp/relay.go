@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"slices"
@@ -34,9 +36,9 @@ const heard = 1250 * time.Millisecond
 
 // Relay passes each advert that a gateway sends to this machine on to the other gateways, until ctx ends. A gateway that hears another one through a
 // relay does not take the virtual address, which it would if an advert could only come straight from the holder. A relay sends from its own address,
-// so networks that drop forged ones, such as OpenStack's, let it through. It asks no API. Packets of other senders, and packets that a router
-// forwarded, go nowhere.
-func Relay(ctx context.Context, gateways []netip.Addr) error {
+// so networks that drop forged ones, such as OpenStack's, let it through. It asks no API. It drops packets of other senders, and packets that a
+// router forwarded. Relay tells log when adverts to a gateway begin to fail, and when they leave again.
+func Relay(ctx context.Context, gateways []netip.Addr, log io.Writer) error {
 	if len(gateways) < 2 {
 		return fail.New(fail.Invalid, "relay adverts between %d gateways", len(gateways)).Do("name two or more addresses")
 	}
@@ -53,7 +55,7 @@ func Relay(ctx context.Context, gateways []netip.Addr) error {
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	link, err := open(conn, gateways[0].Is4())
 	if err == nil {
-		err = (&relay{gateways: gateways, holds: map[netip.Addr]claim{}}).run(link)
+		err = newRelay(gateways, log).run(link)
 	}
 	if ctx.Err() != nil {
 		return nil
@@ -71,6 +73,12 @@ type claim struct {
 type relay struct {
 	gateways []netip.Addr
 	holds    map[netip.Addr]claim
+	unsent   map[netip.Addr]bool // gateways to which the last advert could not be sent
+	log      io.Writer
+}
+
+func newRelay(gateways []netip.Addr, log io.Writer) *relay {
+	return &relay{gateways: gateways, holds: map[netip.Addr]claim{}, unsent: map[netip.Addr]bool{}, log: log}
 }
 
 // run passes adverts on until the socket closes. A gateway that a packet does not reach gets the next one.
@@ -87,12 +95,25 @@ func (r *relay) run(l link) error {
 		for peer, priority := range r.pass(time.Now(), from, buf[2]) {
 			packet := slices.Clone(buf[:n])
 			readdress(packet, priority, from, to, peer)
-			_ = l.write(packet, to, peer)
+			r.note(peer, l.write(packet, to, peer))
 		}
 	}
 }
 
-// pass returns the gateways that an advert goes to, and with which priority. While two gateways send adverts, both hold the address, and one must give
+// note reports the first advert to a gateway that could not be sent, and the first one after that could: there are two each second.
+func (r *relay) note(to netip.Addr, err error) {
+	if r.unsent[to] == (err != nil) {
+		return
+	}
+	r.unsent[to] = err != nil
+	if err != nil {
+		fmt.Fprintf(r.log, "adverts to gateway %s can't be sent: %v\n", to, err)
+	} else {
+		fmt.Fprintf(r.log, "adverts to gateway %s are sent again\n", to)
+	}
+}
+
+// pass returns the gateways that receive an advert, and with which priority. While two gateways send adverts, both hold the address, and one must give
 // it up: keepalived's rule (the higher priority, then the higher address) would compare the relay's address here, so the relay applies it. It sends the
 // winner's advert alone, with a priority above the loser's.
 func (r *relay) pass(now time.Time, from netip.Addr, priority byte) map[netip.Addr]byte {

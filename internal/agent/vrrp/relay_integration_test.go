@@ -37,7 +37,7 @@ func TestRelayPackets(t *testing.T) {
 						conns[a] = conn
 					}
 					go exchange(ctx, t, cancel, conns, from, peer, self)
-					return Relay(ctx, []netip.Addr{from, peer})
+					return Relay(ctx, []netip.Addr{from, peer}, t.Output())
 				})
 			}()
 			if err := <-ended; err != nil {

@@ -2,8 +2,12 @@ package vrrp
 
 import (
 	"encoding/binary"
+	"errors"
+	"io"
 	"maps"
 	"net/netip"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -61,7 +65,7 @@ func TestPass(t *testing.T) {
 		"the old holder stops":   {{0, 1, 200, map[int]byte{0: 200, 2: 200}}, {0, 1, 0, map[int]byte{0: 0, 2: 0}}, {0, 0, 200, map[int]byte{1: 200, 2: 200}}},
 		"the highest priority":   {{0, 0, 255, map[int]byte{1: 255, 2: 255}}, {0, 1, 255, map[int]byte{0: 255, 2: 255}}},
 	} {
-		r, now := &relay{gateways: gw, holds: map[netip.Addr]claim{}}, time.Now()
+		r, now := newRelay(gw, io.Discard), time.Now()
 		for i, a := range adverts {
 			now = now.Add(a.after)
 			want := map[netip.Addr]byte{}
@@ -75,13 +79,42 @@ func TestPass(t *testing.T) {
 	}
 }
 
+// TestRelayTells: the log has a line when adverts to a gateway begin to fail, and one when they leave again, not one for each advert.
+func TestRelayTells(t *testing.T) {
+	gw := []netip.Addr{netip.MustParseAddr("10.77.0.2"), netip.MustParseAddr("10.77.0.3"), netip.MustParseAddr("10.77.0.4")}
+	ended, reads, sent := errors.New("ended"), 0, 0
+	l := link{
+		read: func(buf []byte) (n, ttl int, from, to netip.Addr, err error) {
+			if reads++; reads > 6 {
+				err = ended
+			}
+			return copy(buf, []byte{0x31, 60, 200, 1, 0, 50, 0, 0, 10, 77, 0, 10}), hops, gw[0], netip.MustParseAddr("10.77.0.11"), err
+		},
+		write: func(_ []byte, _, to netip.Addr) error {
+			if to == gw[1] && (reads == 2 || reads == 3 || reads == 6) {
+				return syscall.EPERM
+			}
+			sent++
+			return nil
+		},
+	}
+	var log strings.Builder
+	if err := newRelay(gw, &log).run(l); !errors.Is(err, ended) {
+		t.Error(err)
+	}
+	const fails, works = "adverts to gateway 10.77.0.3 can't be sent: operation not permitted\n", "adverts to gateway 10.77.0.3 are sent again\n"
+	if log.String() != fails+works+fails || sent != 9 {
+		t.Errorf("%d adverts were sent, and the log has\n%s", sent, &log)
+	}
+}
+
 func TestRelayRefuses(t *testing.T) {
 	for name, gateways := range map[string][]netip.Addr{
 		"one":      {netip.MustParseAddr("10.0.0.1")},
 		"families": {netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")},
 	} {
 		done := make(chan error, 1)
-		go func() { done <- Relay(t.Context(), gateways) }()
+		go func() { done <- Relay(t.Context(), gateways, io.Discard) }()
 		select {
 		case err := <-done:
 			if k := fail.KindOf(err); k != fail.Invalid && k != fail.Refused { // without root, the first socket

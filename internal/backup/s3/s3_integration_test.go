@@ -25,9 +25,6 @@ import (
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// gateway is a real S3 server, built from the Go module proxy.
-const gateway = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
-
 var program string
 
 func TestMain(m *testing.M) {
@@ -38,13 +35,10 @@ func TestMain(m *testing.M) {
 			return 1
 		}
 		defer os.RemoveAll(dir)
-		cmd := exec.Command("go", "install", "-trimpath", "-gcflags=all=-dwarf=false", "-ldflags", "-s -w", gateway)
-		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOBIN="+dir, "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false")
-		if said, err := cmd.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "build %s: %v\n%s", gateway, err, said)
+		if program, err = testkit.Released(dir, testkit.S3Server); err != nil {
+			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
-		program = filepath.Join(dir, "versitygw")
 		return m.Run()
 	}())
 }

@@ -17,18 +17,27 @@ func (h Host) metrics(st store.Store, log *slog.Logger) *metrics.Metrics {
 
 // expiry returns when a cluster's certificates expire.
 func (h Host) expiry(ctx context.Context, name string) (e metrics.Expiry, err error) {
+	err = h.observe(ctx, name, func(s *operate.Session) (err error) {
+		e.Authority, e.Leaf, err = s.Expiry(ctx)
+		return err
+	})
+	return e, err
+}
+
+// observe calls look with a session that only reads a cluster. The session waits for no turn, because the server looks at its own pace: requests must
+// not delay it.
+func (h Host) observe(ctx context.Context, name string, look func(*operate.Session) error) error {
 	st, err := h.OpenStore(ctx)
 	if err != nil {
-		return e, err
+		return err
 	}
 	o := h.Look(name)
-	o.Turns = nil // the server looks at its own pace: requests must not hold it up
+	o.Turns = nil
 	s, _, err := operate.OpenNamed(ctx, st, name, o)
 	if err != nil {
-		return e, err
+		return err
 	}
-	e.Authority, e.Leaf, err = s.Expiry(ctx)
-	return e, s.CloseWith(err)
+	return s.CloseWith(look(s))
 }
 
 // ended returns a function that counts a finished job.

@@ -224,7 +224,7 @@ func (h Host) serve(ctx context.Context, f *flags) error {
 	if err != nil {
 		return err
 	}
-	defer facing.Close()
+	defer facing.Close() //nolint:errcheck // the listeners are closed already when the parts have ended
 	var s *server.Server
 	parts = append(parts, facing.part(func() error {
 		at := server.Addresses{HTTP: facing.address(), HTTPS: s.Addresses().HTTPS}

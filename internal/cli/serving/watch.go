@@ -37,17 +37,10 @@ func (h Host) watching(st store.Store, every time.Duration, log *slog.Logger) (s
 }
 
 // lookAt observes a cluster.
-func (h Host) lookAt(ctx context.Context, name string) (*report.Status, error) {
-	st, err := h.OpenStore(ctx)
-	if err != nil {
-		return nil, err
-	}
-	o := h.Look(name)
-	o.Turns = nil // the server looks at its own pace: requests must not hold it up
-	s, _, err := operate.OpenNamed(ctx, st, name, o)
-	if err != nil {
-		return nil, err
-	}
-	status, err := s.Cluster.Status(ctx)
-	return status, s.CloseWith(err)
+func (h Host) lookAt(ctx context.Context, name string) (status *report.Status, err error) {
+	err = h.observe(ctx, name, func(s *operate.Session) (err error) {
+		status, err = s.Cluster.Status(ctx)
+		return err
+	})
+	return status, err
 }

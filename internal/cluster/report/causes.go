@@ -284,11 +284,11 @@ func (j *judgement) running(m MachineStatus) {
 		sick = true
 	}
 	repair := "naupegos repair " + j.s.Name + " --machine " + m.Name
-	switch {
-	case m.Node == "" || m.Node == "unknown" || m.Node == "Ready":
-	case m.Node == "Ready, cordoned":
+	switch m.Node {
+	case "", "unknown", "Ready":
+	case "Ready, cordoned":
 		j.add(finding{kind: "cordoned", machine: m.Name, text: " takes no new pods (cordoned)", remedy: "naupegos node uncordon " + j.s.Name + " " + m.Name, does: "lets pods onto it again"})
-	case m.Node == notRegistered:
+	case notRegistered:
 		j.add(finding{kind: "node-missing", machine: m.Name, before: "node ", text: " is not registered", many: " are not registered", remedy: j.apply(), does: "waits for it, and says what keeps it away"})
 		sick = true
 	default:

@@ -129,7 +129,7 @@ func claimPatch(live *unstructured.Unstructured, paths [][]string) ([]byte, erro
 	}
 	fields := map[string]any{}
 	if all[i].FieldsV1 != nil {
-		if err := json.Unmarshal(all[i].FieldsV1.Raw, &fields); err != nil {
+		if err := json.Unmarshal(all[i].FieldsV1.GetRawBytes(), &fields); err != nil {
 			return nil, err
 		}
 	}
@@ -153,7 +153,7 @@ func claimPatch(live *unstructured.Unstructured, paths [][]string) ([]byte, erro
 	if err != nil {
 		return nil, err
 	}
-	all[i].FieldsV1 = &metav1.FieldsV1{Raw: raw}
+	all[i].FieldsV1 = metav1.NewFieldsV1(string(raw))
 	return json.Marshal([]map[string]any{
 		{"op": "replace", "path": "/metadata/managedFields", "value": all}, {"op": "replace", "path": "/metadata/resourceVersion", "value": live.GetResourceVersion()},
 	})

@@ -50,7 +50,7 @@ func (c *Applier) keepReplicas(ctx context.Context, r dynamic.ResourceInterface,
 // claims reports whether an entry of managed fields has the field at a path, or fields below it.
 func claims(m metav1.ManagedFieldsEntry, path ...string) bool {
 	var fields map[string]any
-	if m.FieldsV1 == nil || json.Unmarshal(m.FieldsV1.Raw, &fields) != nil {
+	if m.FieldsV1 == nil || json.Unmarshal(m.FieldsV1.GetRawBytes(), &fields) != nil {
 		return false
 	}
 	for i, name := range path {

@@ -244,7 +244,7 @@ func intact(o *metav1.PartialObjectMetadata, wanted *unstructured.Unstructured) 
 			continue
 		}
 		var fields map[string]any
-		if json.Unmarshal(m.FieldsV1.Raw, &fields) != nil {
+		if json.Unmarshal(m.FieldsV1.GetRawBytes(), &fields) != nil {
 			return false
 		}
 		said := wanted.DeepCopy().Object

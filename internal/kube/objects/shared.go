@@ -287,7 +287,7 @@ func person(name string, o Options) bool {
 func helms(live *unstructured.Unstructured) []string {
 	var out []string
 	for _, m := range live.GetManagedFields() {
-		if m.Subresource == "" && m.Manager != FieldManager && m.FieldsV1 != nil && bytes.Contains(m.FieldsV1.Raw, []byte(`"f:`+helmRelease+`"`)) {
+		if m.Subresource == "" && m.Manager != FieldManager && m.FieldsV1 != nil && bytes.Contains(m.FieldsV1.GetRawBytes(), []byte(`"f:`+helmRelease+`"`)) {
 			out = append(out, m.Manager)
 		}
 	}

@@ -58,6 +58,20 @@ func serves(ctx context.Context, c *kube.Client, pod *corev1.Pod, port, metric s
 
 // WaitPodAnswer waits until a pod of an addon gives an answer that begins with want, at a port and path, bounded by ctx. The error quotes what it says instead.
 func WaitPodAnswer(ctx context.Context, c *kube.Client, namespace, app, port, path, want string) error {
+	return waitPod(ctx, c, namespace, app, func(ctx context.Context, p *corev1.Pod) *fail.Error {
+		body, err := kube.Set(c).CoreV1().RESTClient().Get().Namespace(namespace).Resource("pods").SubResource("proxy").Name(p.Name + ":" + port).Suffix(path).DoRaw(ctx)
+		switch {
+		case err != nil:
+			return fail.Wrap(fail.NotReady, err, "ask pod %s at port %s", p.Name, port).At(c.Server())
+		case bytes.HasPrefix(body, []byte(want)):
+			return nil
+		}
+		return fail.New(fail.NotReady, "pod %s says %q", p.Name, bytes.TrimSpace(body[:min(len(body), 500)])).At(c.Server()).Do("look at its log")
+	})
+}
+
+// waitPod waits until check accepts a pod of an addon, by the label app.kubernetes.io/name, bounded by ctx. It skips pods that are being deleted.
+func waitPod(ctx context.Context, c *kube.Client, namespace, app string, check func(context.Context, *corev1.Pod) *fail.Error) error {
 	return answer.Poll(ctx, pause, func(ctx context.Context) error {
 		pods, err := kube.Set(c).CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + app})
 		if err != nil {
@@ -69,14 +83,8 @@ func WaitPodAnswer(ctx context.Context, c *kube.Client, namespace, app, port, pa
 			if p.DeletionTimestamp != nil {
 				continue
 			}
-			body, err := kube.Set(c).CoreV1().RESTClient().Get().Namespace(namespace).Resource("pods").SubResource("proxy").Name(p.Name + ":" + port).Suffix(path).DoRaw(ctx)
-			switch {
-			case err != nil:
-				last = fail.Wrap(fail.NotReady, err, "ask pod %s at port %s", p.Name, port).At(c.Server())
-			case bytes.HasPrefix(body, []byte(want)):
+			if last = check(ctx, p); last == nil {
 				return nil
-			default:
-				last = fail.New(fail.NotReady, "pod %s says %q", p.Name, bytes.TrimSpace(body[:min(len(body), 500)])).At(c.Server()).Do("look at its log")
 			}
 		}
 		return last

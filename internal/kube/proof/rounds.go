@@ -6,11 +6,9 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
-	"github.com/naupegos/naupegos/internal/kube/answer"
 )
 
 // Rounds counts the work of a descheduler's pod since it started.
@@ -20,26 +18,14 @@ type Rounds struct {
 	Refused int // evictions that a disruption budget or a limit forbade
 }
 
-// WaitRounds waits until a pod of the descheduler has ended a round, and the last one without a failure, bounded by ctx. It finds the pod by the label
-// app.kubernetes.io/name. A round begins once the descheduler has read all that its policies need, so that missing rights show as a round that does not end.
+// WaitRounds waits until a pod of the descheduler has ended a round, and the last one without a failure, bounded by ctx. A round begins once the descheduler has read all that its policies need, so that missing rights show as a round that does not end.
 func WaitRounds(ctx context.Context, c *kube.Client, namespace, app, port string) (Rounds, error) {
 	var out Rounds
-	err := answer.Poll(ctx, pause, func(ctx context.Context) error {
-		pods, err := kube.Set(c).CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + app})
-		if err != nil {
-			return kube.APIError(ctx, err, "list the pods of %s", app).At(c.Server())
+	err := waitPod(ctx, c, namespace, app, func(ctx context.Context, p *corev1.Pod) (err *fail.Error) {
+		if out, err = roundsOf(ctx, c, p, port); err != nil {
+			return err.Do("look at the log: kubectl logs -n %s deployment/%s", namespace, app)
 		}
-		last := fail.New(fail.NotReady, "%s has no pods", app).At(c.Server())
-		for i := range pods.Items {
-			p := &pods.Items[i]
-			if p.DeletionTimestamp != nil {
-				continue
-			}
-			if out, last = roundsOf(ctx, c, p, port); last == nil {
-				return nil
-			}
-		}
-		return last.Do("look at the log: kubectl logs -n %s deployment/%s", namespace, app)
+		return nil
 	})
 	return out, err
 }

@@ -27,11 +27,7 @@ import (
 func buildMatchbox(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "matchbox")
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false", "-ldflags", "-s -w", "-o", program, "github.com/poseidon/matchbox/cmd/matchbox")
-	cmd.Dir, cmd.Env = "../../../bench/boot/matchbox", append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build matchbox: %v\n%s", err, out)
-	}
+	testkit.Must(t, testkit.Required("../../../bench/boot/matchbox", program, "github.com/poseidon/matchbox/cmd/matchbox"))
 	return program
 }
 

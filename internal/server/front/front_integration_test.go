@@ -84,7 +84,7 @@ func (r *running) front(t *testing.T) int {
 			all = strings.Fields(string(out))
 		}
 		if err != nil || len(all) != 1 {
-			return fmt.Errorf("%d children: %v", len(all), err)
+			return fmt.Errorf("%d children: %v", len(all), err) //nolint:errorlint // there may be none
 		}
 		pid, err = strconv.Atoi(all[0])
 		return err
@@ -183,7 +183,7 @@ func isKilled(t *testing.T, program string) {
 	}
 	testkit.Until(t, 30*time.Second, 100*time.Millisecond, func() error {
 		if code, body, err := r.ask(http.MethodGet, "/healthz", ""); err != nil || code != http.StatusOK {
-			return fmt.Errorf("%d %s %v", code, body, err)
+			return fmt.Errorf("%d %s %v", code, body, err) //nolint:errorlint // there may be none
 		}
 		return nil
 	})

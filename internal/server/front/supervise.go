@@ -58,10 +58,17 @@ type Supervisor struct {
 type child struct {
 	cmd   *exec.Cmd
 	stdin io.Closer
-	ended chan error
+	ended chan struct{} // closed when the process has ended
+	err   error         // how it ended; valid once ended is closed
 }
 
-// Start opens the sockets that the front process asks at. Run starts the process, once something answers at Listener. From then on no program
+// kill ends the process at once and waits until it has ended.
+func (k *child) kill() {
+	_ = k.cmd.Process.Kill() // it may have ended
+	<-k.ended
+}
+
+// Start opens the sockets for requests of the front process. Run starts the process, once something answers at Listener. From then on no program
 // inherits the descriptors that this process's caller left open, such as a pipe with a secret: confinement does not reach open files.
 func Start(ctx context.Context, c Config) (*Supervisor, error) {
 	if err := unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC); err != nil && !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EINVAL) { // before Linux 5.11
@@ -84,7 +91,7 @@ func Start(ctx context.Context, c Config) (*Supervisor, error) {
 	return s, nil
 }
 
-// Close closes the sockets that the front process asks at.
+// Close closes the sockets for requests of the front process.
 func (s *Supervisor) Close() error {
 	err := s.requests.Close()
 	if errors.Is(err, net.ErrClosed) { // by the server
@@ -120,7 +127,7 @@ func (s *Supervisor) start(ctx context.Context) (*child, error) {
 		return nil, fail.Wrap(fail.Internal, err, "start the front process")
 	}
 	defer out.Close() // read only
-	k := &child{ended: make(chan error, 1)}
+	k := &child{ended: make(chan struct{})}
 	err = s.launch(k, in)
 	if e := in.Close(); err == nil {
 		err = e
@@ -142,21 +149,20 @@ func (s *Supervisor) start(ctx context.Context) (*child, error) {
 	select {
 	case a = <-answers:
 	case <-limit.C:
-		a.Error = "it does not serve after " + starting.String()
+		a.Error = "it did not serve within " + starting.String()
 	case <-ctx.Done():
 		a.Error = "interrupted"
 	}
 	if !a.Ready {
 		s.pid.Store(0)
-		_ = k.cmd.Process.Kill() // it has ended by itself
-		<-k.ended
+		k.kill()
 		if a.Kind != "" {
 			return nil, &fail.Error{Kind: fail.Named(a.Kind), What: a.Error}
 		}
 		return nil, fail.New(fail.Internal, "the front process has ended before it served: %s", a.Error)
 	}
 	if a.Note != "" {
-		s.c.Log.Warn("the front process is not shut in", "reason", a.Note)
+		s.c.Log.Warn("the front process is not fully confined", "reason", a.Note)
 	}
 	s.serving.Store(true)
 	s.c.Log.Info("machines are served by a process of their own", "pid", k.cmd.Process.Pid)
@@ -202,8 +208,16 @@ func (s *Supervisor) launch(k *child, stdout *os.File) error {
 		return err
 	}
 	s.pid.Store(int64(k.cmd.Process.Pid)) // before it knows where to ask
-	go func() { k.ended <- k.cmd.Wait() }()
-	return json.NewEncoder(stdin).Encode(s.settings)
+	go func() {
+		k.err = k.cmd.Wait()
+		close(k.ended)
+	}()
+	if err := json.NewEncoder(stdin).Encode(s.settings); err != nil {
+		s.pid.Store(0)
+		k.kill()
+		return err
+	}
+	return nil
 }
 
 // leases opens the directory for DHCP's leases and gives it to the user of the front process.
@@ -252,13 +266,13 @@ func (s *Supervisor) Run(ctx context.Context, ready func() error) error {
 			case <-ctx.Done():
 				s.stop(k)
 				return nil
-			case err := <-k.ended:
+			case <-k.ended:
 				s.serving.Store(false)
 				s.pid.Store(0)
 				if time.Since(began) > steady {
 					pause = firstPause
 				}
-				s.c.Log.Error("the process that serves machines has ended, and is started again", "reason", why(err), "after", pause.String())
+				s.c.Log.Error("the process that serves machines has ended, and is started again", "reason", why(k.err), "after", pause.String())
 			}
 		}
 		select {
@@ -276,7 +290,7 @@ func (s *Supervisor) Run(ctx context.Context, ready func() error) error {
 
 func why(err error) string {
 	if err == nil {
-		return "it has ended by itself"
+		return "it ended without an error"
 	}
 	return err.Error()
 }
@@ -290,8 +304,7 @@ func (s *Supervisor) stop(k *child) {
 	case <-k.ended:
 	case <-limit.C:
 		s.c.Log.Warn("the process that serves machines does not end, and is killed")
-		_ = k.cmd.Process.Kill() // it may have ended
-		<-k.ended
+		k.kill()
 	}
 }
 

@@ -83,16 +83,12 @@ func TestWatchersShareClusters(t *testing.T) {
 		w := New(Config{Store: st, Look: look, Every: time.Hour, Self: self, Log: slog.New(slog.DiscardHandler), Tick: 20 * time.Millisecond})
 		go func() { ended <- w.Run(ctx) }()
 	}
-	for end := time.Now().Add(30 * time.Second); ; {
-		all := testkit.Value(All(t.Context(), st))(t)
-		if len(all) == n-1 && looks.Load() >= n { // c3 hangs
-			break
+	testkit.Until(t, 30*time.Second, 20*time.Millisecond, func() error {
+		if all := testkit.Value(All(t.Context(), st))(t); len(all) != n-1 || looks.Load() < n { // c3 hangs
+			return fmt.Errorf("after %d looks, the health of %d clusters is known", looks.Load(), len(all))
 		}
-		if time.Now().After(end) {
-			t.Fatalf("after 30 s the health of %d clusters is known", len(all))
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		return nil
+	})
 	cancel()
 	testkit.Must(t, <-ended)
 	testkit.Must(t, <-ended)

@@ -227,7 +227,7 @@ func TestJobThatPanics(t *testing.T) {
 		},
 		"nil map": func(a operate.Asked, n Need) operate.Options {
 			o := options(a, n)
-			o.Agent = func() (string, error) { var m map[string]int; m["x"] = 1; return "", nil }
+			o.Agent = func() (string, error) { var m map[string]int; m["x"] = 1; return "", nil } //nolint:staticcheck // the panic is the point
 			return o
 		},
 	} {

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 func same(s string) string { return s }
@@ -112,9 +114,7 @@ func TestCacheNext(t *testing.T) {
 	stopped, stop := context.WithCancel(t.Context())
 	first := make(chan error, 1)
 	go func() { first <- s.Next(stopped, 0, nil) }()
-	for lists.Load() == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	testkit.Until(t, time.Minute, time.Millisecond, testkit.That("the list is requested", func() bool { return lists.Load() > 0 }))
 	var wg sync.WaitGroup
 	errs := make([]error, 20)
 	for i := range errs {

@@ -136,7 +136,7 @@ func versionsOf(ctx context.Context, pc *gophercloud.ProviderClient, base, kind 
 			} `json:"links"`
 		} `json:"versions"`
 	}
-	_, err = pc.Request(ctx, http.MethodGet, u.String(), &gophercloud.RequestOpts{JSONResponse: &doc, OkCodes: []int{http.StatusOK, http.StatusMultipleChoices}})
+	_, err = pc.Request(ctx, http.MethodGet, u.String(), &gophercloud.RequestOpts{JSONResponse: &doc, OkCodes: []int{http.StatusOK, http.StatusMultipleChoices}}) //nolint:bodyclose // gophercloud closes it
 	if err != nil {
 		return "", Wrap(err, "ask the service at %s for its versions", u.Host)
 	}
