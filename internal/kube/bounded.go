@@ -17,6 +17,9 @@ type bounds struct{ bytes, values, objects int64 }
 
 var maxAnswer = bounds{bytes: 128 << 20, values: 6_000_000, objects: 250_000}
 
+// maxError bounds the bytes of an answer that is an error: it becomes the text of an error, which is stored at each attempt.
+const maxError = 512 << 10
+
 // bounded asks for JSON, whose values it can count, and ends answers that are too large or in another encoding.
 type bounded struct {
 	http.RoundTripper
@@ -38,7 +41,11 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, fail.New(fail.Refused, "the API server answers in %q, which was not asked for", kind).Do("look at the cluster: another program answers")
 	}
 	if resp.Body != nil && resp.StatusCode != http.StatusSwitchingProtocols {
-		resp.Body = &boundedBody{ReadCloser: resp.Body, left: b.most, most: b.most}
+		most := b.most
+		if resp.StatusCode >= http.StatusBadRequest {
+			most.bytes = min(most.bytes, maxError)
+		}
+		resp.Body = &boundedBody{ReadCloser: resp.Body, left: most, most: most}
 	}
 	return resp, nil
 }
@@ -82,7 +89,7 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 		b.before = c
 	}
 	if b.left.bytes < 0 || b.left.values < 0 || b.left.objects < 0 {
-		return 0, fail.New(fail.Refused, "the API server's answer is larger than %d MiB, %d values or %d objects in lists", b.most.bytes>>20, b.most.values, b.most.objects).
+		return 0, fail.New(fail.Refused, "the API server's answer is larger than %d KiB, %d values or %d objects in lists", b.most.bytes>>10, b.most.values, b.most.objects).
 			Do("look at the cluster: another program answers, or it holds too much")
 	}
 	return n, err

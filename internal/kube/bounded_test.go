@@ -63,6 +63,26 @@ func TestAnswersAreBounded(t *testing.T) {
 	}
 }
 
+// TestErrorsAreBounded: an answer that is an error holds less than others, because each attempt's error is stored.
+func TestErrorsAreBounded(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/error" {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+		_, _ = io.WriteString(w, strings.Repeat(" ", maxError+1))
+	}))
+	defer srv.Close()
+	c := &http.Client{Transport: bounded{http.DefaultTransport, maxAnswer}}
+	for path, fails := range map[string]bool{"/error": true, "/": false} {
+		resp := testkit.Value(c.Get(srv.URL + path))(t)
+		_, err := io.Copy(io.Discard, resp.Body)
+		testkit.Must(t, resp.Body.Close())
+		if (fail.KindOf(err) == fail.Refused) != fails {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
 // TestOnlyJSON: requests do not ask for binary encodings, whose values can't be counted, and such answers are refused.
 func TestOnlyJSON(t *testing.T) {
 	var asked, answer string

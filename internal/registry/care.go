@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/registry/facts"
 	"github.com/naupegos/naupegos/internal/store/metal"
 )
 
@@ -22,6 +23,11 @@ var (
 func (r *Registry) Rename(ctx context.Context, uuid, name string) (*Machine, error) {
 	if name != "" && !nameForm.MatchString(name) {
 		return nil, fail.New(fail.Invalid, "%q is not a name for a machine", name).Do("use lower-case letters, digits and hyphens, at most 63")
+	}
+	_, notUUID := facts.ParseUUID(name)
+	if _, notMAC := facts.ParseMAC(name); notUUID == nil || notMAC == nil {
+		return nil, fail.New(fail.Invalid, "%q is not a name for a machine: it has the form of a UUID or a MAC address, and would be taken for another machine", name).
+			Do("choose another name")
 	}
 	return r.change(ctx, uuid, metal.How{}, func(d *metal.Draft, _ *Record) error {
 		d.Name = name

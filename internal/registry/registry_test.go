@@ -252,7 +252,7 @@ func TestCare(t *testing.T) {
 	if !cmp.Equal(m.Labels, map[string]string{"rack": "r1"}) || m.Name != "rack1-a" {
 		t.Errorf("%+v", m)
 	}
-	for _, err := range []error{second(r.Rename(ctx, uuid, "A b")), second(r.Label(ctx, uuid, map[string]string{"<script>": ""}, nil)),
+	for _, err := range []error{second(r.Rename(ctx, uuid, "A b")), second(r.Rename(ctx, uuid, uuidOf(9))), second(r.Rename(ctx, uuid, "52-54-00-aa-bb-cc")), second(r.Label(ctx, uuid, map[string]string{"<script>": ""}, nil)),
 		second(r.SetStrategy(ctx, uuid, "explode")), r.SetRoles(ctx, uuid, []string{"a b"}), r.Assign(ctx, uuid, "", "x")} {
 		testkit.Fails(t, err, fail.Invalid)
 	}

@@ -276,8 +276,17 @@ func doorOf(c net.Conn) *door {
 	}
 }
 
+type bodyKey struct{}
+
+// Known ends the count of a request's body as an unauthenticated one. The pages call it before they read the body of a request with a valid session.
+func Known(r *http.Request) {
+	if left, ok := r.Context().Value(bodyKey{}).(func()); ok {
+		left()
+	}
+}
+
 // entering starts the handling of a request whose header is complete, and returns the writer of its answer. An unauthenticated body counts until it is
-// complete or the handler returns and calls left.
+// complete, Known is called, or the handler returns and calls left.
 func entering(w http.ResponseWriter, r *http.Request, stranger bool) (to http.ResponseWriter, left func()) {
 	n, _ := r.Context().Value(doorKey{}).(*door)
 	if n == nil {

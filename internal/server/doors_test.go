@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/tls"
 	"fmt"
@@ -174,6 +175,41 @@ func TestGuardBeforeBody(t *testing.T) {
 			t.Errorf("%s: %q, close %v", path, got, res.Close)
 		}
 		testkit.Must(t, res.Body.Close())
+	}
+}
+
+// TestBodiesOfPages: bodies to the pages count as those of strangers until the pages know their operator.
+func TestBodiesOfPages(t *testing.T) {
+	entered := make(chan struct{}, 1)
+	form := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Cookie") == "known" {
+			Known(r)
+		}
+		entered <- struct{}{}
+		data, _ := io.ReadAll(r.Body) // of a closed connection, it is not complete
+		fmt.Fprint(w, len(data))
+	})
+	_, at, _ := started(t, Config{Limits: Limits{Bodies: 1 << 20}, Parts: []Part{{Name: "test", Mounts: []Mount{{Pattern: "POST /form", On: Boot, Handler: form, Need: Operate, Scope: Own(), Pages: true}}}}})
+	begin := func(i int, cookie string) net.Conn {
+		c := dialFrom(t, i, at.HTTP)
+		_, err := fmt.Fprintf(c, "POST /form HTTP/1.1\r\nHost: x\r\nCookie: %s\r\nContent-Length: 500001\r\n\r\n%s", cookie, strings.Repeat("x", 500_000))
+		testkit.Must(t, err)
+		<-entered
+		return c
+	}
+	known, first := begin(0, "known"), begin(1, "unknown")
+	for i := range 3 { // the server may still read the body when the next begins
+		begin(2+i, "unknown")
+	}
+	_ = first.SetReadDeadline(time.Now().Add(30 * time.Second))
+	if _, err := first.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
+		t.Errorf("strangers' bodies for pages are not bounded: %v", err)
+	}
+	_, err := known.Write([]byte("x"))
+	testkit.Must(t, err)
+	_ = known.SetReadDeadline(time.Now().Add(30 * time.Second))
+	if line, err := bufio.NewReader(known).ReadString('\n'); err != nil || !strings.Contains(line, "200") {
+		t.Errorf("an operator's form: %q, %v", line, err)
 	}
 }
 

@@ -119,8 +119,11 @@ func (s *Server) bounded(m Mount) http.Handler {
 		h = s.guarded(m, h)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w, left := entering(w, r, m.Need == Anybody)
+		w, left := entering(w, r, m.Need == Anybody || m.Pages)
 		defer left()
+		if m.Pages {
+			r = r.WithContext(context.WithValue(r.Context(), bodyKey{}, left))
+		}
 		r.Body = http.MaxBytesReader(w, r.Body, m.MaxBody)
 		if m.Stream {
 			h.ServeHTTP(w, r)
@@ -172,7 +175,11 @@ func streamed(next http.Handler) http.Handler {
 func whole(w http.ResponseWriter, r *http.Request) bool {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		problem.Write(w, fail.Wrap(fail.Invalid, err, "read the request's body"))
+		kind := fail.Invalid
+		if fail.KindOf(err) == fail.NotReady { // the guard's limit
+			kind = fail.NotReady
+		}
+		problem.Write(w, fail.Wrap(kind, err, "read the request's body"))
 		return false
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))

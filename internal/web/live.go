@@ -16,9 +16,14 @@ import (
 // since), "here" when it does not, and "end" when the page will not change any more or does not exist. To find out, it reads the page's data
 // again and compares the digests.
 func (p *Pages) live(w http.ResponseWriter, r *http.Request) {
-	if _, err := asker(p, r, p.c.Gate.Still); err != nil {
+	who, err := asker(p, r, p.c.Gate.Still)
+	if err != nil {
 		unknown(p, r, err)
 		http.Error(w, "no valid session", http.StatusUnauthorized)
+		return
+	}
+	if err := p.c.Gate.Stay(r, *who); err != nil {
+		http.Error(w, "too many pages are open", http.StatusTooManyRequests)
 		return
 	}
 	of, err := url.Parse(local(r.URL.Query().Get("of")))

@@ -88,10 +88,15 @@ func (p *Pages) logout(w http.ResponseWriter, r *http.Request) {
 
 // operator returns the operator of a request, or fail.Unauthorized if the request has no session.
 func (p *Pages) operator(r *http.Request) (*access.Operator, error) {
+	signedIn := p.c.Gate.SignIn
 	if r.Header.Get("X-Part") != "" { // the page's script asks by itself
-		return asker(p, r, p.c.Gate.Still)
+		signedIn = p.c.Gate.Still
 	}
-	return asker(p, r, p.c.Gate.SignIn)
+	who, err := asker(p, r, signedIn)
+	if err == nil {
+		err = p.c.Gate.Stay(r, *who)
+	}
+	return who, err
 }
 
 func asker(p *Pages, r *http.Request, signedIn func(*http.Request, string) (access.Operator, error)) (*access.Operator, error) {

@@ -25,7 +25,23 @@ func Error(ctx context.Context, err error, format string, args ...any) *fail.Err
 	if outOfTime(err) {
 		err = late{err}
 	}
+	if len(err.Error()) > mostText {
+		err = long{err}
+	}
 	return fail.Wrap(kind, err, "%s", fmt.Sprintf(format, args...))
+}
+
+// mostText is how many bytes of an API server's error are shown and stored. A tenant's API server could say megabytes at each attempt.
+const mostText = 8 << 10
+
+// long is an error whose text is cut in the middle: what was refused often stands behind the whole object.
+type long struct{ error }
+
+func (l long) Unwrap() error { return l.error }
+
+func (l long) Error() string {
+	text := l.error.Error()
+	return strings.ToValidUTF8(text[:mostText/2], "") + " … " + strings.ToValidUTF8(text[len(text)-mostText/2:], "")
 }
 
 // late is client-go's error for a request without time for another attempt, in plain words: the error of the attempt before, if there was one.
@@ -94,7 +110,12 @@ func MissingNamespace(err error) bool {
 
 // Immutable reports whether the API refused to change a field that never changes.
 func Immutable(err error) bool {
-	return apierrors.IsInvalid(err) && slices.ContainsFunc([]string{"is immutable", "are forbidden", "cannot change roleRef", "may not change once set", "may not be changed in an update", "may not change fields other than"}, func(said string) bool { return strings.Contains(err.Error(), said) })
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) {
+		return false
+	}
+	said := status.Status().Message // the error's own text may be cut
+	return slices.ContainsFunc([]string{"is immutable", "are forbidden", "cannot change roleRef", "may not change once set", "may not be changed in an update", "may not change fields other than"}, func(words string) bool { return strings.Contains(said, words) })
 }
 
 // Poll calls ask until it returns nil or an error that waiting can't mend, or ctx ends; then Poll returns the last reason to wait with the kind

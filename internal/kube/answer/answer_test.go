@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -32,6 +33,18 @@ func TestKindOfBrokenConnections(t *testing.T) {
 	}
 	if got := Kind(t.Context(), errors.New("something else")); got != fail.Internal {
 		t.Errorf("an unknown error is %v", got)
+	}
+}
+
+// TestLongErrors: an API server's error is cut, and keeps its kind and what it says of immutable fields.
+func TestLongErrors(t *testing.T) {
+	is := apierrors.NewInvalid(schema.GroupKind{Kind: "Job"}, "migrate", field.ErrorList{field.Invalid(field.NewPath("spec", "template"), strings.Repeat("é", 1<<20)+strings.Repeat("x", 1<<20), "field is immutable")})
+	err := Error(t.Context(), is, "change the job")
+	if text := err.Error(); len(text) > 2*mostText || !strings.Contains(text, "migrate") || !strings.Contains(text, "field is immutable") || !utf8.ValidString(text) {
+		t.Errorf("%d bytes: %.200s", len(text), text)
+	}
+	if fail.KindOf(err) != fail.Invalid || !Immutable(err) || Immutable(errors.New("x is immutable")) {
+		t.Errorf("%v, immutable %v", fail.KindOf(err), Immutable(err))
 	}
 }
 

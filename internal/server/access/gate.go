@@ -69,6 +69,12 @@ func (g *Gate) Guard(m server.Mount, next http.Handler) http.Handler {
 		if err == nil {
 			a.cluster, err = a.Admit(r, m.Need, m.Scope)
 		}
+		if err == nil {
+			var in *guest
+			if in, err = g.admit(r, a.Operator); err == nil {
+				defer in.leave()
+			}
+		}
 		if err == nil && changes(r) {
 			err = g.ready(r, a, m.Need)
 		}

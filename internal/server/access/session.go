@@ -163,6 +163,17 @@ func (g *Gate) SignIn(r *http.Request, secret string) (Operator, error) {
 	return g.signIn(r, secret, true)
 }
 
+// Stay counts a request of the pages until it ends, and refuses it if its operator has too many, as the guard does. From then on, its body counts for the
+// operator, and not as one of strangers.
+func (g *Gate) Stay(r *http.Request, who Operator) error {
+	in, err := g.admit(r, who)
+	if err == nil {
+		server.Known(r)
+		context.AfterFunc(r.Context(), in.leave) // the server ends the context with the request
+	}
+	return err
+}
+
 // Still is SignIn for requests that a page makes by itself: they do not keep a session from being idle.
 func (g *Gate) Still(r *http.Request, secret string) (Operator, error) {
 	return g.signIn(r, secret, false)

@@ -29,7 +29,7 @@ func Run(t *testing.T, d Database) {
 		"journal, what machines say": journalKeepsWhatMachinesSay, "journal, bounded": journalKeepsABoundedNumber,
 		"run of a far process": runOfFarProcess, "lease": leaseIsExclusiveAndRenewed, "lease of another host": leaseOfAnotherHostEndsByExpiry,
 		"race for the lease": manyRaceForTheLease, "fence": nothingIsWrittenAfterTakeover, "fence, while writing": takeoverUnderWay,
-		"forged rows": forgedRows, "forged jobs": forgedJobEnds, "rows from before MACs": unmarkedStore, "server secrets": serverSecrets, "tokens": tokens, "sessions": sessions, "audit": audit, "jobs": jobs, "race for jobs": manyRaceForJobs,
+		"forged rows": forgedRows, "forged jobs": forgedJobEnds, "rows from before MACs": unmarkedStore, "server secrets": serverSecrets, "tokens": tokens, "sessions": sessions, "audit": audit, "jobs": jobs, "ended jobs": endedJobs, "race for jobs": manyRaceForJobs,
 		"machines": machines, "machines, found": machinesAreFound, "reports": reports, "race for seats": seatsAreGivenOnce, "places": placesAreBounded,
 		"machines, many at once": manyChangeAtOnce, "machines that wait": waitingMachinesShare, "machines that wait, bounded": waitingMachinesMakeRoom, "lock tokens": lockTokensAreKept,
 		"one lease": oneLeaseForEveryDisruption, "servers": servers, "health": healthOfClusters, "duties": duties, "race for duties": manyRaceForADuty,

@@ -1,7 +1,9 @@
 package storetest
 
 import (
+	"fmt"
 	"reflect"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -150,6 +152,40 @@ func jobs(t *testing.T, at Opener, _ Database) {
 	}
 	_, err = near.Job(ctx, "none")
 	testkit.Fails(t, err, fail.NotFound, "none")
+}
+
+// endedJobs: jobs that end at once remove no other cluster's jobs from the history, and do not fill the store. Lists of all clusters' jobs hold no requests.
+func endedJobs(t *testing.T, at Opener, d Database) {
+	s, ctx := at(""), t.Context()
+	end := func(cluster string, request []byte) string {
+		testkit.Value(s.AddJob(ctx, store.Job{Cluster: cluster, Verb: "apply", Request: request}))(t)
+		j := testkit.Value(s.ClaimJob(ctx, time.Minute))(t)
+		testkit.Must(t, s.EndJob(ctx, j, []byte("{}")))
+		return j.ID
+	}
+	testkit.Value(s.CreateCluster(ctx, store.Cluster{Name: "quiet", Provider: "local", Document: []byte("x")}))(t)
+	quiet, gone := end("quiet", []byte("{}")), end("never-created", []byte("{}"))
+	d.SQL(t, s, fmt.Sprintf(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i <= %d)
+		INSERT INTO jobs (id, cluster, verb, title, request, who, state, stop, generation, holder, expires, agreed, result, created_at, ended)
+		SELECT 'loud' || i, 'loud', 'apply', '', '{}', '', 'ended', 0, 0, '', 0, '', '{}', %d + i, 0 FROM n`, store.KeepJobs, time.Now().UnixMicro()))
+	end("loud", []byte("{}"))
+	testkit.Value(s.Job(ctx, quiet))(t)
+	_, err := s.Job(ctx, gone)
+	testkit.Fails(t, err, fail.NotFound)
+	d.SQL(t, s, "DELETE FROM jobs WHERE cluster = 'loud'")
+	document := []byte(`"` + strings.Repeat("x", 5<<20) + `"`)
+	for range 10 {
+		end("large", document)
+	}
+	if all := testkit.Value(s.Jobs(ctx, "large", 100))(t); len(all) < 6 || len(all) > 7 || len(all[0].Request) != len(document) {
+		t.Errorf("there are %d large jobs", len(all))
+	}
+	for _, j := range testkit.Value(s.Jobs(ctx, "", 100))(t) {
+		if len(j.Request)+len(j.Agreed) > 0 {
+			t.Errorf("the list of all jobs has %d bytes of %s", len(j.Request), j.ID)
+		}
+	}
+	testkit.Value(s.Job(ctx, quiet))(t)
 }
 
 // manyRaceForJobs: each job is claimed once, however many servers look.
