@@ -154,7 +154,7 @@ var knows = map[string][]string{
 	"internal/cli/signin":             {"internal/cli/wholefile", "internal/client", "internal/cluster", "internal/fail", "internal/plan/words", "internal/server/issuer"},
 	"internal/cli/people":             {"internal/cli/output", "internal/cluster", "internal/cluster/connect", "internal/fail", "internal/kube/access", "internal/kube/userconf", "internal/operate"},
 	"internal/cli/terminal":           {"internal/fail"},
-	"internal/cli/watch":              {"internal/cli/output", "internal/cluster/backups", "internal/cluster/report", "internal/fail", "internal/kube", "internal/operate", "internal/pki", "internal/plan/words"},
+	"internal/cli/watch":              {"internal/cli/output", "internal/cluster/backups", "internal/cluster/report", "internal/fail", "internal/kube", "internal/operate", "internal/pki", "internal/plan/words", "internal/provider"},
 	"internal/cli/wholefile":          {"internal/fail"},
 	"internal/client":                 {"internal/cluster/report", "internal/fail", "internal/operate", "internal/plan", "internal/scheme", "internal/server/api", "internal/server/issuer", "internal/server/problem", "internal/server/work", "internal/store"},
 	"internal/server":                 {"internal/fail", "internal/peer", "internal/plan/words", "internal/server/authority", "internal/server/problem"},

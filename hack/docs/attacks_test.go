@@ -9,7 +9,7 @@ import (
 )
 
 var (
-	room = regexp.MustCompile("((?:api|internal|test)/[a-z0-9/]+): ((?:`\\w+`(?:, )?)+)")
+	room = regexp.MustCompile("((?:api|hack|internal|test)/[a-z0-9/]+): ((?:`\\w+`(?:, )?)+)")
 	word = regexp.MustCompile("`(\\w+)`")
 )
 

@@ -11,6 +11,8 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cli/output"
+	"github.com/naupegos/naupegos/internal/cli/terminal"
+	"github.com/naupegos/naupegos/internal/cli/watch"
 	"github.com/naupegos/naupegos/internal/client"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
@@ -123,7 +125,7 @@ func checkIssuerAfar(ctx context.Context, a *App, c *client.Client, name string,
 
 // printChecks prints checks, and returns the exit code for them.
 func printChecks(a *App, checks []provider.Check, out *output.Format) error {
-	if err := out.Print(a.Out, checks, func(w io.Writer) error { return checkTable(w, checks) }); err != nil {
+	if err := out.Print(a.Out, checks, func(w io.Writer) error { return watch.Checks(w, checks, terminal.Limit(w)) }); err != nil {
 		return err
 	}
 	return failing(checks)

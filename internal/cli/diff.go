@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/naupegos/naupegos/internal/cli/differ"
+	"github.com/naupegos/naupegos/internal/cli/terminal"
 	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/plan/show"
@@ -63,5 +64,5 @@ func foreseen(ctx context.Context, a *App, asked operate.Asked) (p *plan.Plan, l
 
 // lookOf returns the look of plans on w. With verbose logging it includes the changed lines of files.
 func lookOf(a *App, w io.Writer, hunks bool) show.Look {
-	return show.Look{Color: a.Color(w), Hunks: hunks || a.logging.verbose}
+	return show.Look{Color: a.Color(w), Hunks: hunks || a.logging.verbose, Width: terminal.Limit(w)}
 }

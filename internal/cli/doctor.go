@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -17,7 +16,6 @@ import (
 	"github.com/naupegos/naupegos/internal/client"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/operate"
-	"github.com/naupegos/naupegos/internal/plan/words"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/local"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
@@ -54,21 +52,6 @@ Exit status: 0 if nothing fails, 4 if something does.`,
 	c.Flags().StringVarP(&file, "file", "f", "", "check for the cluster in this document; - for standard input")
 	out.Bind(c)
 	return c
-}
-
-func checkTable(w io.Writer, checks []provider.Check) error {
-	t := output.NewTable(w)
-	t.Head("CHECK\tRESULT\tDETAIL")
-	count := map[provider.Result]int{}
-	for _, c := range checks {
-		count[c.Result]++
-		t.Row("%s\t%s\t%s\n", c.Name, c.Result, strings.ReplaceAll(c.Detail, "\n", " "))
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintf(w, "\n%d ok, %s, %s\n", count[provider.Fine], words.Count(count[provider.Warning], "warning", "warnings"), words.Count(count[provider.Failing], "failure", "failures"))
-	return err
 }
 
 // failing returns the error with the exit status if a check fails, else nil.

@@ -58,3 +58,16 @@ func TestConfidential(t *testing.T) {
 		t.Error("an error without such text changes")
 	}
 }
+
+// TestExitCodes: scripts rely on these.
+func TestExitCodes(t *testing.T) {
+	want := map[Kind]int{Internal: 1, Invalid: 3, Refused: 4, NotReady: 5, Conflict: 6, Unreachable: 7, Unauthorized: 8, NotFound: 9, Interrupted: 130}
+	if len(want) != len(names) {
+		t.Errorf("there are %d kinds, and %d are tested", len(names), len(want))
+	}
+	for kind, code := range want {
+		if got := kind.ExitCode(); got != code || got == ExitDrifted {
+			t.Errorf("%s: %d, want %d", kind, got, code)
+		}
+	}
+}

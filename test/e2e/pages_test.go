@@ -27,8 +27,8 @@ type browser struct {
 	ctx context.Context
 }
 
-// TestPages operates a cluster through the web pages alone: it is created, upgraded, backed up, rehearsed, restored and destroyed by forms of naupegos ui
-// in Chromium. The command line only starts naupegos ui.
+// TestPages operates a cluster through the web pages alone: by forms of naupegos ui in Chromium it is created, its machines are operated, and it is backed up,
+// rehearsed, restored, upgraded, rotated and destroyed. The command line only starts naupegos ui, and reports on the cluster.
 func TestPages(t *testing.T) {
 	testkit.OnlyFull(t, "TestCarriedOutInABrowser carries a plan out on the same pages, with a simulated machine")
 	r := newRig(t, "pages")
@@ -43,6 +43,8 @@ func TestPages(t *testing.T) {
 	if s := r.status(); s.Kubernetes != former || !s.Healthy {
 		t.Fatalf("after its creation the cluster is %+v", s)
 	}
+
+	b.operatesMachines()
 
 	b.asks("backup create")
 	b.carriesOut("back up")
@@ -81,6 +83,7 @@ func TestPages(t *testing.T) {
 	if s := r.status(); s.Kubernetes != release.Default || !s.Healthy {
 		t.Errorf("after the upgrade the cluster is %+v", s)
 	}
+	b.rotatesAll()
 
 	b.opens("actions")
 	b.eval(`document.getElementById("confirm").value = ` + quoted(r.name))

@@ -32,7 +32,7 @@ func Ask(ctx context.Context, in io.Reader, w io.Writer, o *sample.Options) erro
 	}
 	endpoint := o.Endpoint
 	cps, workers := strconv.Itoa(o.ControlPlanes), strconv.Itoa(o.Workers)
-	questions := huh.NewForm(huh.NewGroup(
+	general := huh.NewGroup(
 		huh.NewInput().Title("Name of the cluster").Value(&o.Name).Validate(func(s string) error {
 			_, err := sample.New(sample.Options{Name: s})
 			return err
@@ -55,9 +55,18 @@ func Ask(ctx context.Context, in io.Reader, w io.Writer, o *sample.Options) erro
 			huh.NewOption("as static pods (stacked)", "stacked"),
 			huh.NewOption("as systemd units (service)", "service"),
 		).Value(&o.EtcdMode),
-	), openStackForm(o))
-	if err := run(ctx, questions, in, w); err != nil {
-		return err
+	)
+	forms := [][]*huh.Group{{general, openStackForm(o)}}
+	if inLines() { // huh asks hidden groups, too
+		forms = [][]*huh.Group{{general}, {openStackForm(o)}}
+	}
+	for i, groups := range forms {
+		if i > 0 && o.Provider != v1alpha1.ProviderOpenStack {
+			break
+		}
+		if err := run(ctx, huh.NewForm(groups...), in, w); err != nil {
+			return err
+		}
 	}
 	if o.Provider != v1alpha1.ProviderOpenStack {
 		o.Endpoint = endpoint // the form did not ask
@@ -67,6 +76,9 @@ func Ask(ctx context.Context, in io.Reader, w io.Writer, o *sample.Options) erro
 	return nil
 }
 
+// inLines reports whether questions are asked line by line, because the terminal can't draw a form.
+func inLines() bool { return os.Getenv("TERM") == "dumb" }
+
 // run runs a form until the user completes it. A signal, a closed terminal and the end of input end it otherwise: bubbletea reports some of these as
 // success.
 func run(ctx context.Context, questions *huh.Form, in io.Reader, w io.Writer) error {
@@ -74,7 +86,7 @@ func run(ctx context.Context, questions *huh.Form, in io.Reader, w io.Writer) er
 	defer stop()
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	lines := os.Getenv("TERM") == "dumb"
+	lines := inLines()
 	input := &ending{Reader: in, end: end}
 	if lines {
 		questions = questions.WithAccessible(true).WithInput(input)

@@ -43,6 +43,14 @@ func Width(w io.Writer) int {
 	return 120
 }
 
+// Limit returns the number of a terminal's columns, or 0 if w is none.
+func Limit(w io.Writer) int {
+	if !Is(w) {
+		return 0
+	}
+	return Width(w)
+}
+
 // Answer reads one line. Ctrl-C counts as an empty answer, so that the caller releases its lease and other resources.
 func Answer(in io.Reader, w io.Writer) (string, error) {
 	signals := make(chan os.Signal, 1)

@@ -91,11 +91,11 @@ func wrongArguments(c *cobra.Command, args []string, err error) string {
 	return err.Error()
 }
 
-// requiredArguments lists the arguments that a usage requires, without flags, their values and anything in brackets.
+// requiredArguments lists the arguments that a usage requires, without flags, their values and anything in brackets or braces.
 func requiredArguments(use string) (names []string) {
 	optional, flag := false, false
 	for _, word := range strings.Fields(use)[1:] {
-		optional = optional || strings.HasPrefix(word, "[")
+		optional = optional || strings.HasPrefix(word, "[") || strings.HasPrefix(word, "{")
 		switch {
 		case flag:
 			flag = false
@@ -105,7 +105,7 @@ func requiredArguments(use string) (names []string) {
 		case !optional:
 			names = append(names, strings.TrimSuffix(word, "..."))
 		}
-		optional = optional && !strings.HasSuffix(word, "]")
+		optional = optional && !strings.HasSuffix(word, "]") && !strings.HasSuffix(word, "}")
 	}
 	return names
 }

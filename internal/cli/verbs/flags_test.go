@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 	"time"
@@ -72,5 +73,21 @@ func TestFormerFlags(t *testing.T) {
 	}
 	if text := c.Flags().FlagUsages(); strings.Contains(text, "--to") || strings.Contains(text, "--plan") {
 		t.Error(text)
+	}
+}
+
+// TestAsPlugin: help names the command that the user types, and only as a plugin.
+func TestAsPlugin(t *testing.T) {
+	for program, want := range map[string]string{"/usr/local/bin/kubectl-naupegos": "kubectl naupegos status demo", "/usr/local/bin/naupegos": "  naupegos status demo"} {
+		var out bytes.Buffer
+		root, c := &cobra.Command{Use: "naupegos"}, &cobra.Command{Use: "status [NAME]", Example: "  naupegos status demo", RunE: func(*cobra.Command, []string) error { return nil }}
+		root.AddCommand(c)
+		AsPlugin(root, program)
+		LayOutHelp(root)
+		root.SetOut(&out)
+		root.SetArgs([]string{"status", "--help"})
+		if err := root.Execute(); err != nil || !strings.Contains(out.String(), want) {
+			t.Errorf("%s: %v: %s", program, err, &out)
+		}
 	}
 }

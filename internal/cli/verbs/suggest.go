@@ -16,6 +16,21 @@ var otherWords = map[string][]string{
 	"init": {"new", "generate"}, "validate": {"check", "lint"}, "plan": {"preview"}, "ssh": {"exec", "shell"}, "use": {"context", "config", "switch"},
 }
 
+// Elsewhere maps words of other tools to the commands here, if those are neither in the same group nor spelt alike. Keys begin with the group's path.
+func Elsewhere() map[string]string {
+	return map[string]string{
+		"bootstrap": "apply", "edit": "document", "patch": "apply", "rolling-update": "apply", "scale": "node add", "join": "node add", "drain": "node drain",
+		"cordon": "node cordon", "uncordon": "node uncordon", "reboot": "machine reboot", "restart": "machine reboot", "start": "machine start", "stop": "machine stop",
+		"shutdown": "machine stop", "rotate": "certs rotate", "snapshot": "backup create", "restore": "backup restore", "export": "kubeconfig", "gen": "init", "fmt": "validate",
+		"health": "status", "members": "status", "state": "status", "refresh": "diff", "cluster-info": "status", "rollout": "history", "dashboard": "ui", "web": "ui", "dmesg": "logs",
+		"journal": "logs", "token": "server token", "audit": "server audit", "auth": "login", "pull": "bundle pull", "label": "kubectl", "taint": "kubectl", "must-gather": "support",
+		"node get": "node list", "node show": "node list", "node describe": "describe", "node reboot": "machine reboot", "node label": "kubectl", "node taint": "kubectl",
+		"machine get": "machine list", "machine describe": "describe", "machine add": "node add", "machine remove": "node remove", "machine replace": "node replace", "machine shutdown": "machine stop",
+		"certs check-expiration": "certs list", "certs show": "certs list", "certs renew": "renew", "etcd snapshot": "backup create", "etcd backup": "backup create", "etcd members": "status",
+		"etcd status": "status", "etcd restore": "backup restore", "backup new": "backup create", "backup test": "backup rehearse", "backup verify": "backup rehearse", "image list": "bundle list",
+	}
+}
+
 // aliases maps a verb's path to its other names; every `list` is also `ls`, and every `remove` also `rm` and `delete`.
 var aliases = map[string][]string{"status": {"ls", "clusters"}, "destroy": {"rm", "delete"}}
 
@@ -53,6 +68,9 @@ func unknownCommand(c *cobra.Command, name string) error {
 			begun = append(begun, sub.Name())
 		}
 		known = append(append(known, sub.Name()), sub.Aliases...)
+	}
+	if other, ok := Elsewhere()[strings.TrimSpace(Path(c)+" "+strings.ToLower(name))]; ok && len(meant) == 0 {
+		return err.Do("did you mean %s %s?", c.Root().Name(), other)
 	}
 	if len(meant) == 0 {
 		meant = begun

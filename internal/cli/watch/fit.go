@@ -155,7 +155,7 @@ func lay(row []string, shown []int, widths map[int]int, paint func(int, string) 
 	cells := map[int][]string{}
 	most := 0
 	for _, i := range shown {
-		cells[i] = wrap(row[i], widths[i])
+		cells[i] = words.Wrap(row[i], widths[i])
 		most = max(most, len(cells[i]))
 	}
 	for n := range most {
@@ -180,27 +180,10 @@ func lay(row []string, shown []int, widths map[int]int, paint func(int, string) 
 	return lines
 }
 
-// wrap breaks text at words into lines of at most width columns. A longer word stays whole.
-func wrap(text string, width int) (lines []string) {
-	line := ""
-	for _, word := range strings.Fields(text) {
-		switch {
-		case line == "":
-			line = word
-		case ansi.StringWidth(line)+1+ansi.StringWidth(word) <= width:
-			line += " " + word
-		default:
-			lines = append(lines, line)
-			line = word
-		}
-	}
-	return append(lines, line)
-}
-
 // paragraph writes text wrapped at words, after first; rest indents the further lines.
 func (s Screen) paragraph(w io.Writer, first, rest, text string) error {
 	indent := max(ansi.StringWidth(first), ansi.StringWidth(rest))
-	for i, line := range wrap(text, max(s.Width-indent, 20)) {
+	for i, line := range words.Wrap(text, max(s.Width-indent, 20)) {
 		before := rest
 		if i == 0 {
 			before = first

@@ -255,7 +255,7 @@ func (m *model) describe(on target) tea.Cmd {
 		defer cancel()
 		d, err := m.h.Describe(ctx, on.cluster, operate.Subject{Name: on.machine})
 		if err != nil {
-			return described{on, wrap(words.Line(err.Error()), screen.Width)}
+			return described{on, words.Wrap(words.Line(err.Error()), screen.Width)}
 		}
 		var b strings.Builder
 		if err := screen.Describe(&b, d, time.Now()); err != nil {

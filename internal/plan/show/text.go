@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/plan/words"
 )
@@ -113,6 +115,7 @@ func disruptionWords(p *plan.Plan) []string {
 type Look struct {
 	Color bool
 	Hunks bool // show the changed lines of files
+	Width int  // columns that all lines except those of files fit into, as far as words allow; 0: no limit
 }
 
 // WriteText prints a plan for people: the summary, how the document differs from the stored one, the steps by machine, with equal ones together, and
@@ -141,8 +144,8 @@ func WriteText(w io.Writer, p *plan.Plan, as Look) error {
 	if t.lines > page { // the summary has scrolled off the screen
 		fmt.Fprintln(b, paint(as.Color, bold, Summary(p)))
 	}
-	if err := writeWarnings(b, p, as.Color); err != nil {
-		return err
+	for _, text := range p.Warnings {
+		t.put(paint(as.Color, yellow, "Warning:")+" ", words.Line(text), 2)
 	}
 	return b.Flush()
 }
@@ -160,9 +163,9 @@ type textWriter struct {
 
 // head writes the summary.
 func (t *textWriter) head(p *plan.Plan) {
-	fmt.Fprintln(t.w, paint(t.Color, bold, Summary(p)))
+	t.put("", paint(t.Color, bold, Summary(p)), 2)
 	for _, line := range Notes(p) {
-		fmt.Fprintln(t.w, line)
+		t.put("", line, 2)
 	}
 	if !p.Empty() || len(p.Document) > 0 {
 		fmt.Fprintln(t.w)
@@ -185,11 +188,11 @@ func Notes(p *plan.Plan) (lines []string) {
 // item writes one step, or several equal ones.
 func (t *textWriter) item(i Item) {
 	mark, c := look(i.Step.Action)
-	line := fmt.Sprintf("  %s %s", paint(t.Color, c, fmt.Sprintf("%3s", mark)), i.Title)
+	text := i.Title
 	if i.Step.Reason != "" {
-		line += paint(t.Color, faint, "  ("+words.Line(i.Step.Reason)+")")
+		text += paint(t.Color, faint, "  ("+words.Line(i.Step.Reason)+")")
 	}
-	fmt.Fprintln(t.w, line)
+	t.put("  "+paint(t.Color, c, fmt.Sprintf("%3s", mark))+" ", text, 6)
 	t.lines++
 	for _, l := range i.Lines {
 		t.line(l, "        ")
@@ -199,16 +202,28 @@ func (t *textWriter) item(i Item) {
 	}
 }
 
+// put writes a line: first, then text, whose further lines are indented by hang columns.
+func (t *textWriter) put(first, text string, hang int) {
+	if t.Width == 0 || ansi.StringWidth(first)+ansi.StringWidth(text) <= t.Width {
+		fmt.Fprintln(t.w, first+text)
+		return
+	}
+	for _, line := range words.Wrap(text, max(t.Width-max(hang, ansi.StringWidth(first)), 20)) {
+		fmt.Fprintln(t.w, first+line)
+		first = strings.Repeat(" ", hang)
+	}
+}
+
 var markColor = map[string]string{"+": green, "~": yellow, "-": red}
 
 // line writes one change and its hunks.
 func (t *textWriter) line(l Line, indent string) {
 	t.lines++
-	text := paint(t.Color, faint, l.Text)
-	if l.Mark != "" {
-		text = paint(t.Color, markColor[l.Mark], l.Mark) + " " + l.Text
+	if l.Mark == "" {
+		t.put(indent, paint(t.Color, faint, l.Text), len(indent)+2)
+	} else {
+		t.put(indent+paint(t.Color, markColor[l.Mark], l.Mark)+" ", l.Text, len(indent)+2)
 	}
-	fmt.Fprintln(t.w, indent+text)
 	if !t.Hunks {
 		t.hidden = t.hidden || len(l.Variants) > 0
 		return
@@ -231,14 +246,4 @@ func (t *textWriter) hunks(v Variant, indent string) {
 	if v.Cut > 0 {
 		fmt.Fprintln(t.w, indent+"… and "+words.Count(v.Cut, "more line", "more lines"))
 	}
-}
-
-// writeWarnings prints only the warnings, one per line.
-func writeWarnings(w io.Writer, p *plan.Plan, color bool) error {
-	for _, text := range p.Warnings {
-		if _, err := fmt.Fprintln(w, paint(color, yellow, "Warning:")+" "+words.Line(text)); err != nil {
-			return err
-		}
-	}
-	return nil
 }

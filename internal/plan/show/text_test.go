@@ -2,8 +2,12 @@ package show
 
 import (
 	"bytes"
+	"errors"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/naupegos/naupegos/internal/plan"
 )
@@ -46,6 +50,30 @@ func TestDisruption(t *testing.T) {
 			if !strings.Contains(b.String(), w) {
 				t.Errorf("%q is not in\n%s", w, b.String())
 			}
+		}
+	}
+}
+
+// TestNarrow is stumble 22 for plans: no line but a file's is wider than the terminal, and lines break at words, with and without colours.
+func TestNarrow(t *testing.T) {
+	long := "a reason that has more words than a narrow terminal has columns"
+	p := &plan.Plan{Cluster: "demo", Verb: "apply", Warnings: []string{long}, LeftOut: []string{long},
+		Steps: []*plan.Step{{ID: "configure/demo-cp-1", Action: plan.Replace, Subject: "demo-cp-1", Title: "configure the control plane on demo-cp-1", Reason: long, Details: []string{"host setting fs.inotify.max_user_instances: 128 → 2048"}}}}
+	for _, color := range []bool{false, true} {
+		var wide, narrow bytes.Buffer
+		if err := errors.Join(WriteText(&wide, p, Look{Color: color}), WriteText(&narrow, p, Look{Color: color, Width: 40})); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(narrow.String()) {
+			if n := ansi.StringWidth(strings.TrimSuffix(line, "\n")); n > 40 {
+				t.Errorf("%d columns: %q", n, line)
+			}
+		}
+		if a, b := strings.Fields(ansi.Strip(wide.String())), strings.Fields(ansi.Strip(narrow.String())); !slices.Equal(a, b) {
+			t.Errorf("the words are %q, want %q", b, a)
+		}
+		if got := ansi.Strip(narrow.String()); !strings.Contains(got, "\n  -/+ configure the control plane on\n      demo-cp-1 (a reason that has more\n      words") {
+			t.Error(got)
 		}
 	}
 }
