@@ -96,11 +96,11 @@ func (d *decoder) text(path string, n *yaml.Node, v reflect.Value) {
 
 // mapping decodes into a struct; every key must be one of its fields and occur only once.
 func (d *decoder) mapping(path string, n *yaml.Node, v reflect.Value) {
+	fields := FieldsOf(v.Type())
 	if n.Kind != yaml.MappingNode {
-		d.AddAt(Position{n.Line, n.Column}, path, "expected a mapping (key: value), got "+Describe(n), "")
+		d.AddAt(Position{n.Line, n.Column}, path, "expected a mapping (key: value), got "+Describe(n), knownKeys(fields))
 		return
 	}
-	fields := FieldsOf(v.Type())
 	at := func(key string) string { return Join(path, Clip(key)) }
 	d.eachKey(path, n, at, func(key string, k, val *yaml.Node) {
 		i := slices.IndexFunc(fields, func(f Field) bool { return f.Key == key })
@@ -213,7 +213,11 @@ func (d *decoder) eachKey(path string, n *yaml.Node, named func(key string) stri
 func (d *decoder) list(path string, n *yaml.Node, v reflect.Value, f Field) {
 	at := Position{n.Line, n.Column}
 	if n.Kind != yaml.SequenceNode {
-		d.AddAt(at, path, "expected a list, got "+Describe(n), `start each item with "- "`)
+		hint := `start each item with "- "`
+		if e := v.Type().Elem(); e.Kind() == reflect.Struct && !IsText(e) {
+			hint += "; " + knownKeys(FieldsOf(e))
+		}
+		d.AddAt(at, path, "expected a list, got "+Describe(n), hint)
 		return
 	}
 	if f.MaxItems > 0 && len(n.Content) > f.MaxItems {
@@ -237,20 +241,33 @@ func (d *decoder) list(path string, n *yaml.Node, v reflect.Value, f Field) {
 
 // unknownKey reports a key that the struct does not have, with the nearest known key or the places where the key belongs.
 func (d *decoder) unknownKey(path, key string, k *yaml.Node, fields []Field) {
-	keys := make([]string, len(fields))
-	for i, f := range fields {
-		keys[i] = f.Key
-	}
 	hint := ""
-	if near := fail.Nearest(key, keys); near != "" && (path != "" || strings.EqualFold(key[:1], near[:1])) { // other tools' keys are no slips of the few at the top
+	if near := fail.Nearest(key, keysOf(fields)); near != "" && (path != "" || strings.EqualFold(key[:1], near[:1])) { // other tools' keys are no slips of the few at the top
 		hint = fmt.Sprintf("did you mean %q?", near)
 		d.wrong = append(d.wrong, Join(path, near))
 	} else if elsewhere := d.pathsOf(key); len(elsewhere) > 0 {
 		hint = "it belongs in " + strings.Join(elsewhere, " or ")
 	} else {
-		hint = "known here: " + strings.Join(keys, ", ")
+		hint = "known here: " + strings.Join(keysOf(fields), ", ")
 	}
 	d.AddAt(Position{k.Line, k.Column}, Join(path, Clip(key)), "unknown key", hint)
+}
+
+// knownKeys is the hint for a value of another kind in place of a mapping. It lists the first ten keys.
+func knownKeys(fields []Field) string {
+	keys := keysOf(fields)
+	if len(keys) > 10 {
+		keys = append(keys[:10:10], "…")
+	}
+	return "its keys: " + strings.Join(keys, ", ")
+}
+
+func keysOf(fields []Field) []string {
+	keys := make([]string, len(fields))
+	for i, f := range fields {
+		keys[i] = f.Key
+	}
+	return keys
 }
 
 // pathsOf returns at most three paths at which a key is known.

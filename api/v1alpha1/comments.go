@@ -13,7 +13,7 @@ import (
 // sources are the files that declare the document's types: their doc comments are the descriptions of schema and
 // reference, so that nothing is written twice and no generated file can be out of date.
 //
-//go:embed cluster.go addons.go external_dns.go traefik.go sets.go components.go provider.go endpoint.go identity.go nodes.go machine_settings.go outside.go settings.go openstack.go backup.go pki.go */types.go
+//go:embed cluster.go addons.go external_dns.go traefik.go sets.go components.go provider.go endpoint.go identity.go nodes.go machine_settings.go outside.go settings.go openstack.go openstack_dns.go backup.go pki.go */types.go
 var sources embed.FS
 
 // Comments returns the doc comments of types ("Pool") and fields ("Pool.Name"), each joined into one line.

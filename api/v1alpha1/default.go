@@ -74,6 +74,7 @@ func (c *Cluster) defaultEndpoint() {
 	if _, port := e.AddressHostPort(); e.Kind == EndpointAddress && e.Port == 0 {
 		e.Port = port
 	}
+	c.defaultDNSName()
 }
 
 // defaultHosts derives pools, counts and names from the list of machines.

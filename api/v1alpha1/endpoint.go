@@ -15,7 +15,7 @@ type Endpoint struct {
 	Gateways *Gateways `json:"gateways,omitempty" yaml:"gateways,omitempty"`
 	// Virtual IPv4 address that the gateways share. Needed with provider hosts: a free address in the gateways' own network. The local provider chooses its own.
 	VIP string `json:"vip,omitempty" yaml:"vip,omitempty" host:"cluster"`
-	// DNS name by which people reach the API. It goes into kubeconfigs and the API servers' certificates. You create the DNS record yourself. With kind address, put the name in address instead.
+	// DNS name by which people reach the API. It goes into kubeconfigs and the API servers' certificates. You create the DNS record yourself, unless spec.provider.openstack.dns does; with that, the default is api.CLUSTER.ZONE. With kind address, put the name in address instead.
 	DNSName string `json:"dnsName,omitempty" yaml:"dnsName,omitempty" jsonschema:"maxLength=253" host:"none"`
 	// Existing floating IP of the project that leads to the API. It is kept when the cluster is destroyed. Left out: Naupegos creates one. Only with provider openstack and kinds octavia and gateways.
 	FloatingIP string `json:"floatingIP,omitempty" yaml:"floatingIP,omitempty" host:"cluster"`

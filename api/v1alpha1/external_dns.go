@@ -3,7 +3,9 @@ package v1alpha1
 // ExternalDNS publishes the names of Services, Ingresses and Gateways in DNS.
 type ExternalDNS struct {
 	// The name server that takes the records as dynamic updates (RFC 2136), such as BIND, Knot DNS or PowerDNS.
-	RFC2136 RFC2136 `json:"rfc2136" yaml:"rfc2136" jsonschema:"required"`
+	RFC2136 *RFC2136 `json:"rfc2136,omitempty" yaml:"rfc2136,omitempty"`
+	// Designate of the cluster's cloud, instead of a name server. Only with provider openstack.
+	Designate *Designate `json:"designate,omitempty" yaml:"designate,omitempty"`
 	// Domains whose names are published. Left out: all names in the zones.
 	Domains []string `json:"domains,omitempty" yaml:"domains,omitempty" jsonschema:"maxItems=50"`
 	// What happens to records whose object is gone: upsert-only keeps them, sync deletes them. Records of others are never changed.
@@ -14,6 +16,29 @@ type ExternalDNS struct {
 	Sources []string `json:"sources,omitempty" yaml:"sources,omitempty" jsonschema:"maxItems=3"`
 	// Interval between two comparisons with the name server. Changes in the cluster are published within seconds.
 	Interval Duration `json:"interval,omitzero" yaml:"interval,omitempty" jsonschema:"default=1m"`
+}
+
+// Designate is the DNS service of an OpenStack cloud.
+type Designate struct {
+	// Existing zones of the cluster's project that records are written to.
+	Zones []string `json:"zones" yaml:"zones" jsonschema:"required,minItems=1,maxItems=50"`
+}
+
+// Zones lists the zones that records are written to.
+func (e ExternalDNS) Zones() []string {
+	switch {
+	case e.RFC2136 != nil:
+		return e.RFC2136.Zones
+	case e.Designate != nil:
+		return e.Designate.Zones
+	}
+	return nil
+}
+
+// UsesDesignate reports whether programs in the cluster write records to Designate.
+func (c *Cluster) UsesDesignate() bool {
+	a := c.Addon(AddonExternalDNS)
+	return a != nil && a.ExternalDNS != nil && a.ExternalDNS.Designate != nil
 }
 
 // RFC2136 is a name server that takes dynamic updates.

@@ -24,6 +24,8 @@ type OpenStack struct {
 	Metadata map[string]string `json:"metadata,omitempty" yaml:"metadata,omitempty"`
 	// Classes of load balancers that Services can choose with the annotation loadbalancer.openstack.org/class.
 	LoadBalancerClasses []LoadBalancerClass `json:"loadBalancerClasses,omitempty" yaml:"loadBalancerClasses,omitempty" jsonschema:"maxItems=50"`
+	// Record of the API's name in the cloud's Designate: Naupegos creates it, moves it with the API's address, and removes it with the cluster.
+	DNS *OpenStackDNS `json:"dns,omitempty" yaml:"dns,omitempty"`
 }
 
 // LoadBalancerClass says where load balancers of Services get their addresses. A field that is left out has the value for all Services.

@@ -105,8 +105,7 @@ func Site(doc *v1alpha1.Cluster) []Addon {
 			out = append(out, Addon{Name: a.Name, Title: "certificates for workloads (cert-manager)", Reason: "Issuers and Ingresses get certificates from it",
 				Workloads: []Workload{{"Deployment", "cert-manager", CertManagerNamespace}, {"Deployment", "cert-manager-webhook", CertManagerNamespace}, {"Deployment", "cert-manager-cainjector", CertManagerNamespace}}})
 		case v1alpha1.AddonExternalDNS:
-			out = append(out, Addon{Name: a.Name, Title: "names of Services and Ingresses in DNS (external-dns)", Reason: "it publishes names at " + a.ExternalDNS.RFC2136.Server, Secret: true,
-				Workloads: []Workload{{"Deployment", a.Name, ExternalDNSNamespace}}})
+			out = append(out, externalDNSAddon(a))
 		case v1alpha1.AddonPrometheus:
 			p := Addon{Name: a.Name, Title: "metrics and alerts (prometheus)", Reason: "it collects the metrics of the cluster, and sends alerts"}
 			for _, l := range letters(a.Prometheus) {
@@ -163,6 +162,8 @@ type Input struct {
 	Definitions func(set string) ([]byte, error)
 	// UpdateKey returns the TSIG key for a name server, with the secret in base64.
 	UpdateKey func(v1alpha1.RFC2136) (name, secret string, err error)
+	// CloudLogin returns the cluster's own access to its cloud; nil before that exists.
+	CloudLogin func() (*CloudLogin, error)
 }
 
 // renderers render the addons of documents by name.

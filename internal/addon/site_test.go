@@ -47,6 +47,8 @@ func input(doc *v1alpha1.Cluster, m bundle.Manifest) Input {
 		return []byte("---\napiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata:\n  name: of." + set + "\n"), nil
 	}, UpdateKey: func(v1alpha1.RFC2136) (string, string, error) {
 		return "naupegos.", "c2VjcmV0IG9mIDMyIGJ5dGVzIGF0IGxlYXN0ISEh", nil
+	}, CloudLogin: func() (*CloudLogin, error) {
+		return &CloudLogin{AuthURL: "https://keystone.example.org:5000/v3", CredentialID: "id-1", Secret: "s3cret of a cloud", Region: "RegionOne", Authorities: []byte("-----BEGIN CERTIFICATE-----\n")}, nil
 	}}
 }
 
@@ -224,6 +226,32 @@ func TestKeyOfUpdates(t *testing.T) {
 	in.UpdateKey = func(v1alpha1.RFC2136) (string, string, error) { return "naupegos.", "not base64!", nil }
 	if _, err := RenderSite(in, doc.Spec.Addons[0]); fail.KindOf(err) != fail.Invalid || strings.Contains(err.Error(), "not base64!") || !strings.Contains(err.Error(), "NAME:SECRET") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestDesignate: the manifests for Designate hold the credential in the Secret alone, another one restarts the pod, and nothing is rendered before there is one.
+func TestDesignate(t *testing.T) {
+	doc := siteDocument(t, "[{name: external-dns, externalDNS: {rfc2136: {server: 10.0.0.53, zones: [example.org], auth: {credentialsFile: /etc/naupegos/tsig}}, domains: [apps.example.org], policy: sync}}]")
+	e := doc.Spec.Addons[0].ExternalDNS
+	e.RFC2136, e.Designate = nil, &v1alpha1.Designate{Zones: []string{"example.org", "example.net"}}
+	in := input(doc, siteBundle())
+	before := string(testkit.Value(RenderSite(in, doc.Spec.Addons[0]))(t))
+	testkit.Golden(t, "external-dns-designate.golden", before)
+	if strings.Contains(before, "s3cret") || strings.Count(before, base64.StdEncoding.EncodeToString([]byte("s3cret of a cloud"))) != 1 {
+		t.Error("the credential is not in the Secret alone")
+	}
+	plain := &CloudLogin{AuthURL: "https://keystone.example.org:5000/v3", CredentialID: "id-2", Secret: "another", Insecure: true, Interface: "internal"}
+	in.CloudLogin = func() (*CloudLogin, error) { return plain, nil }
+	after := string(testkit.Value(RenderSite(in, doc.Spec.Addons[0]))(t))
+	if checksumOf(t, after) == checksumOf(t, before) {
+		t.Error("another credential restarts no pod")
+	}
+	if strings.Contains(after, "volumes:") || !strings.Contains(after, "{name: OS_INSECURE, value: 'true'}") || !strings.Contains(after, "{name: OS_INTERFACE, value: 'internal'}") {
+		t.Errorf("without authorities:\n%s", after)
+	}
+	plain = nil
+	if text, err := RenderSite(in, doc.Spec.Addons[0]); text != nil || err != nil {
+		t.Errorf("without a credential: %s, %v", text, err)
 	}
 }
 

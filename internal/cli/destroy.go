@@ -63,7 +63,7 @@ settings and the Debian packages that Naupegos installed. What was there before 
 data is lost.
 
 What stays: the document; the machines with their names, addresses, disks and SSH keys; a cloud's networks, load
-balancer and floating IPs; WireGuard keys; history and backups. What goes: authorities, certificates, the keys of
+balancer and floating IPs; WireGuard keys; history and backups. It removes authorities, certificates, the keys of
 service accounts and of encrypted Secrets. naupegos apply then builds a new cluster on the same machines, which
 accepts no kubeconfig or token of the old one.
 

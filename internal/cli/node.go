@@ -191,7 +191,7 @@ that are idle. Each change is a plan like apply's, recorded in the history, made
 within minReplicas and maxReplicas. The number is remembered: a later apply keeps it.
 
 Nothing else in the cluster is changed. If apply would do more than scale, requests are refused until an operator
-has applied. While another command works on the cluster, the autoscaler is told to try again.
+has applied. While another command works on the cluster, the server asks the autoscaler to try again.
 
 The autoscaler and the server authenticate each other with certificates of the cluster's authority: --secret prints a
 Secret with the autoscaler's certificate and configuration, and serves nothing. The first cluster is served on the

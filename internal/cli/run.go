@@ -203,7 +203,7 @@ func (v *verb) rewrite(a *App, e *operate.Edited) error {
 	return err
 }
 
-// logFlags define where the log of an invocation goes. Arguments are never logged, because kubectl's may contain secrets.
+// logFlags define where an invocation writes its log. Arguments are never logged, because kubectl's may contain secrets.
 type logFlags struct {
 	verbose bool
 	file    string

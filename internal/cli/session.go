@@ -215,7 +215,7 @@ func (a *App) location() (store.Location, error) {
 		return at, err
 	}
 	if a.StoreURL != "" && engine.HasPassword(at.URL) {
-		return at, fail.New(fail.Invalid, "--store holds a password: everybody on this host can read the arguments of a command").
+		return at, fail.New(fail.Invalid, "--store holds a password: every user of this host can read the arguments of a command").
 			Do("leave it away, and give it by PGPASSWORD or ~/.pgpass, or the whole address by $%s", storeVariable)
 	}
 	if at.URL != "" && !engine.IsURL(at.URL) { // not shown: it may be a mistyped address with a password

@@ -178,7 +178,7 @@ be working on a cluster meanwhile. The database must exist and belong to the use
 
   createdb -O ann naupegos
 
-Everybody who shares the store needs a copy of identity.age, mode 0600, in their own state directory.`,
+Everyone who shares the store needs a copy of identity.age, mode 0600, in their own state directory.`,
 		Example: "  naupegos store move 'postgres://ann@db.example.com/naupegos?sslmode=verify-full'\n  naupegos store move ~/.local/state/naupegos --store 'postgres://ann@db.example.com/naupegos?sslmode=verify-full'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

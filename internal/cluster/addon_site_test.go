@@ -149,7 +149,7 @@ func TestUpdateKey(t *testing.T) {
 	testkit.Must(t, os.Chmod(file, 0o600))
 	for range 2 {
 		testkit.Must(t, l.CheckUpdateKey(t.Context()))
-		if name, secret, err := l.UpdateKey(t.Context(), of); name != "naupegos" || secret != "c2VjcmV0" || err != nil {
+		if name, secret, err := l.UpdateKey(t.Context(), *of); name != "naupegos" || secret != "c2VjcmV0" || err != nil {
 			t.Errorf("%q, %q, %v", name, secret, err)
 		}
 		testkit.Must(t, os.RemoveAll(file))

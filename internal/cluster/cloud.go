@@ -13,22 +13,23 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 )
 
-// planCredential gives the cluster a restricted credential of its own if it has none.
-func (a *applying) planCredential() {
+// planCredential gives the cluster a restricted credential of its own if it has none, and another one if its access rules no longer fit the document. Then
+// it returns true: all addons that use the credential get the new one.
+func (a *applying) planCredential() (another bool) {
 	cloud := a.Cloud()
 	if cloud == nil {
-		return
+		return false
 	}
-	if cred, err := a.Credential(context.Background()); err == nil && cred != nil {
-		return
-	}
-	a.add(stage.Prepare, &plan.Step{
+	s := &plan.Step{
 		ID: addons.CredentialStep, Action: plan.Create, Subject: "cluster", Title: "create a restricted credential for the cluster",
 		Reason: "nothing that runs in the cluster gets your own credential",
 		Run: func(ctx context.Context, p plan.Progress) error {
 			have, err := a.Credential(ctx)
 			if err != nil {
 				return err
+			}
+			if have != nil && a.outgrown(*have) != "" {
+				have = nil
 			}
 			cred, err := cloud.EnsureCloudCredential(ctx, have)
 			if err != nil {
@@ -37,7 +38,26 @@ func (a *applying) planCredential() {
 			addons.TellReach(cred, p)
 			return a.KeepCredential(ctx, cred)
 		},
-	})
+	}
+	if cred, err := a.Credential(context.Background()); err == nil && cred != nil {
+		if s.Reason = a.outgrown(*cred); s.Reason == "" {
+			return false
+		}
+		s.Action, s.Title, another = plan.Replace, "create a new credential for the cluster", true
+	}
+	a.add(stage.Prepare, s)
+	return another
+}
+
+// outgrown returns why the access rules of the cluster's credential do not fit the document; empty if they do, or if it has none.
+func (a *applying) outgrown(cred provider.CloudCredential) string {
+	switch {
+	case !cred.Bounded || cred.DNS == a.Doc.UsesDesignate():
+		return ""
+	case cred.DNS:
+		return "nothing writes to Designate with it any more"
+	}
+	return "external-dns writes to Designate with it"
 }
 
 // planInitialized starts kube-proxy for the first time only on nodes that the cloud's controller has initialized: kube-proxy was seen to lose its

@@ -83,7 +83,7 @@ func TestCommitForgetsAccounts(t *testing.T) {
 	doc.Spec.Registries = []v1alpha1.Registry{{Host: "docker.io", Auth: auth, Mirrors: []v1alpha1.Mirror{{URL: "https://mirror.example.org", Auth: auth}}}}
 	doc.Spec.Identity.AuthorizationWebhooks = identityDocument(t, strings.Replace(webhook, "FILE", file, 1)).Spec.Identity.AuthorizationWebhooks
 	doc.Spec.Kubernetes.APIServer.AuditWebhook = &v1alpha1.AuditWebhook{URL: "https://audit.example.org", Auth: (*v1alpha1.WebhookAuth)(auth)}
-	doc.Spec.Addons = []v1alpha1.Addon{{Name: v1alpha1.AddonExternalDNS, ExternalDNS: &v1alpha1.ExternalDNS{RFC2136: v1alpha1.RFC2136{Server: "ns.example.org", Port: 53, Auth: auth}}}}
+	doc.Spec.Addons = []v1alpha1.Addon{{Name: v1alpha1.AddonExternalDNS, ExternalDNS: &v1alpha1.ExternalDNS{RFC2136: &v1alpha1.RFC2136{Server: "ns.example.org", Port: 53, Auth: auth}}}}
 	l := newLab(t, doc).Running(doc)
 	l.Secrets = memory.NewOverlay(l.Secrets)
 	accounts := func() (names []string) {

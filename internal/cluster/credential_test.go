@@ -14,15 +14,19 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/addon"
 	"github.com/naupegos/naupegos/internal/cluster/addons"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
+	"github.com/naupegos/naupegos/internal/cluster/observe"
+	"github.com/naupegos/naupegos/internal/cluster/stage"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/openstack"
+	"github.com/naupegos/naupegos/internal/testkit"
 )
 
 type object = map[string]any
@@ -90,6 +94,7 @@ func (k *keystone) token() object {
 	var catalog []object
 	for kind, url := range map[string]string{
 		"identity": "http://keystone/v3", "compute": "http://nova/v2.1", "network": "http://neutron/", "image": "http://glance/", "block-storage": "http://cinder/v3/project",
+		"dns": "http://designate/",
 	} {
 		catalog = append(catalog, object{"type": kind, "name": kind, "endpoints": []object{{"interface": "public", "region": "r", "url": url}}})
 	}
@@ -381,5 +386,65 @@ func TestKeptVolumes(t *testing.T) {
 	}
 	if kept, err := newLab(t, document(t, 1, 0, 1)).KeptVolumes(t.Context()); err != nil || len(kept) > 0 {
 		t.Errorf("on no cloud: %q, %v", kept, err)
+	}
+}
+
+// TestCredentialOfExternalDNS: external-dns for Designate gives a running cluster a credential that admits its calls, everything that uses the credential
+// gets it, and the former one goes last. Without the addon, the credential loses those calls again.
+func TestCredentialOfExternalDNS(t *testing.T) {
+	k := &keystone{}
+	l := onOpenStack(t, k)
+	ctx := t.Context()
+	testkit.Value(l.Cluster.Cloud().Home(ctx))(t) // which logs in
+	planned := func() (steps []*plan.Step, said string) {
+		t.Helper()
+		o := &observe.Observed{Addons: map[string]bool{}}
+		for _, a := range l.AddonList() {
+			o.Addons[a.Name] = true
+		}
+		a := l.applying(o, nil)
+		a.planAddons()
+		steps = testkit.Value(a.graph.Seal(stage.ApplyRules))(t)
+		for _, s := range steps {
+			said += fmt.Sprintf("%s %s (%s) <- %s\n", s.Action, s.ID, s.Reason, strings.Join(s.Needs, " "))
+		}
+		return steps, said
+	}
+	testkit.Must(t, l.KeepCredential(ctx, testkit.Value(l.Cluster.Cloud().NewCloudCredential(ctx, ""))(t)))
+	if _, said := planned(); said != "" {
+		t.Errorf("a cluster without the addon gets:\n%s", said)
+	}
+	admits := func(n int) bool {
+		rules, _ := json.Marshal(k.credentials[n]["access_rules"])
+		return strings.Contains(string(rules), `"/v2/zones/*/recordsets"`)
+	}
+	for n, with := range []bool{true, false} {
+		reason := "nothing writes to Designate with it any more"
+		l.Doc.Spec.Addons = nil
+		if with {
+			reason = "external-dns writes to Designate with it"
+			l.Doc.Spec.Addons = []v1alpha1.Addon{{Name: v1alpha1.AddonExternalDNS, ExternalDNS: &v1alpha1.ExternalDNS{Designate: &v1alpha1.Designate{Zones: []string{"example.org"}}}}}
+		}
+		steps, said := planned()
+		users := "addon/cinder-csi "
+		if with {
+			users += "addon/external-dns "
+		}
+		for _, want := range []string{
+			"replace cloud/credential (" + reason + ") <- \n", "change addon/openstack-cloud-config (it authenticates with the credential) <- cloud/credential\n",
+			"change addon/openstack-cloud-controller-manager (it authenticates with the credential) <- addon/openstack-cloud-config\n",
+			"destroy cloud/prune (everything uses the new one) <- " + users,
+		} {
+			if !strings.Contains(said, want) {
+				t.Errorf("with the addon: %t; the plan lacks %q:\n%s", with, want, said)
+			}
+		}
+		testkit.Must(t, steps[slices.IndexFunc(steps, func(s *plan.Step) bool { return s.ID == addons.CredentialStep })].Run(ctx, &heard{}))
+		if admits(n+1) != with {
+			t.Errorf("with the addon: %t; the credential admits writing to Designate: %t", with, !with)
+		}
+		if _, again := planned(); again != "" {
+			t.Errorf("with the addon: %t; the next apply would do:\n%s", with, again)
+		}
 	}
 }

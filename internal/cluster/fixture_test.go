@@ -82,6 +82,7 @@ type cloud struct {
 	keeps    bool
 	late     bool // a machine's address is unknown until it is created
 	stock    bool // machines come from one
+	lose     bool // machines take data with them when they are removed
 }
 
 func (p *cloud) Traits() provider.Traits {
@@ -143,8 +144,13 @@ func (p *cloud) Steps(_ context.Context, want provider.Wanted, seen *provider.In
 }
 
 func (p *cloud) DestroyMachine(m provider.Machine) *plan.Step {
+	consent := ""
+	if p.lose {
+		consent = provider.ConsentVolumes
+	}
 	return &plan.Step{
-		ID: provider.DestroyStep(m.Name), Action: plan.Destroy, Subject: m.Name, Title: "destroy " + m.Name, Reason: "it is no longer wanted",
+		Consent: consent,
+		ID:      provider.DestroyStep(m.Name), Action: plan.Destroy, Subject: m.Name, Title: "destroy " + m.Name, Reason: "it is no longer wanted",
 		Run: func(context.Context, plan.Progress) error {
 			p.log = append(p.log, "destroy "+m.Name)
 			delete(p.machines, m.Name)

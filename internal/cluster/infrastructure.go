@@ -149,7 +149,7 @@ func (a *applying) planAdmission() {
 	})
 }
 
-// going lists the nodes' machines that go and may still run.
+// going lists the removed nodes' machines that may still run.
 func (a *applying) going() []provider.Machine {
 	return slices.DeleteFunc(slices.Clone(a.o.Remove), func(m provider.Machine) bool { return m.Role == provider.Gateway || !m.MayRun() })
 }

@@ -101,9 +101,14 @@ func (a *applying) lacks(name string) bool {
 
 // planAddons installs addons that are absent or not as wanted.
 func (a *applying) planAddons() {
-	a.planCredential()
+	another := a.planCredential()
+	users := a.CredentialUsers()
+	uses := func(ad addon.Addon) bool {
+		return slices.ContainsFunc(users, func(u addon.Addon) bool { return u.Name == ad.Name })
+	}
+	var renewed []string
 	for _, ad := range a.AddonList() {
-		if a.o.Addons[ad.Name] {
+		if a.o.Addons[ad.Name] && !(another && uses(ad)) {
 			continue
 		}
 		var needs []plan.Need
@@ -117,7 +122,16 @@ func (a *applying) planAddons() {
 		if seen.Known {
 			s.Action, s.Title, s.Reason = plan.Change, "update "+ad.Title, "it is not as the document and the bundle say"
 		}
+		if another && a.o.Addons[ad.Name] {
+			s = a.RenewStep(ad)
+		}
+		if another && uses(ad) {
+			renewed = append(renewed, s.ID)
+		}
 		a.add(stage.Record, s, needs...)
+	}
+	if another {
+		a.add(stage.Forget, a.PruneStep(a.Cloud()), plan.After(renewed...)...)
 	}
 	for _, s := range a.o.Surplus {
 		a.add(stage.Record, a.RemoveAddonStep(s))

@@ -137,7 +137,7 @@ func (c *Cluster) releaseSteps(o *observe.Observed, opts ReleaseOptions) ([]*pla
 
 func letGoID(name string) string { return "release/" + name }
 
-// letAgentForget releases one machine to its owner. The agent stays where the relay between gateways or the registry inside the cluster runs it; elsewhere it goes.
+// letAgentForget releases one machine to its owner. The agent stays where the relay between gateways or the registry inside the cluster runs it; elsewhere the agent is removed.
 func (c *Cluster) letAgentForget(s wanted.Slot) *plan.Step {
 	args := []string{"release"}
 	step := &plan.Step{

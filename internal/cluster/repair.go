@@ -174,7 +174,7 @@ func (c *Cluster) cannot(ctx context.Context, o *observe.Observed, s wanted.Slot
 	return no
 }
 
-// rungSteps are the steps of a reboot or a power cycle: the machine goes and comes back, and its node is Ready again.
+// rungSteps are the steps of a reboot or a power cycle: the machine shuts down and comes back, and its node is Ready again.
 func (c *Cluster) rungSteps(o *observe.Observed, r upkeep.Round, k upkeep.Sick) ([]*plan.Step, error) {
 	s := o.Want[slices.IndexFunc(o.Want, func(s wanted.Slot) bool { return s.Name == r.Machine })]
 	title, by := "reboot "+s.Name, "off"
@@ -326,7 +326,10 @@ func (c *Cluster) asReplacement(p *plan.Plan, r upkeep.Round, k upkeep.Sick, sic
 		if first {
 			s.Details = slices.Concat(s.Details, []string{because(k)}, k.Ladder.Words(), r.Skipped)
 		}
-		if !c.Doc.Spec.Repair.Replace && (s.Action == plan.Destroy || s.Action == plan.Replace) && !strings.HasPrefix(s.ID, "node/") {
+		switch {
+		case c.Doc.Spec.Repair.Replace: // the document consents to the loss of the machine with its volumes
+			s.Consent = ""
+		case (s.Action == plan.Destroy || s.Action == plan.Replace) && !strings.HasPrefix(s.ID, "node/") && s.Consent == "":
 			s.Consent = nodes.ConsentReplace
 		}
 		if last := s.ID == nodes.NodeID(r.Machine); first || last {

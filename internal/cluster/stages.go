@@ -229,7 +229,7 @@ func (a *applying) planSurge(pool string) (joined []plan.Need) {
 }
 
 // retireSurge returns the steps that remove an extra machine after its pool was changed. Only its pods are affected: they move as in any rolling
-// change.
+// change. Its volumes were made for the time of the change, and need no consent to go.
 func (a *applying) retireSurge(s wanted.Slot) []*plan.Step {
 	m := provider.Machine{Name: s.Name, Role: s.Role, Pool: s.Pool, Index: s.Index, State: provider.Running}
 	if there := a.o.Machine(s.Name); there != nil {
@@ -238,7 +238,7 @@ func (a *applying) retireSurge(s wanted.Slot) []*plan.Step {
 	reason := "pool " + s.Pool + " no longer needs the extra machine"
 	chain := append([]*plan.Step{a.DrainStep(m), a.DeleteNodeStep(s.Name, reason)}, a.DisposeSteps(a.o, m, reason)...)
 	for _, st := range chain {
-		st.Rolling, st.Removes = true, false
+		st.Rolling, st.Removes, st.Consent = true, false, ""
 	}
 	last := chain[len(chain)-1]
 	last.Run = a.ThenForget(s.Name, last.Run)

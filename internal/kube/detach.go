@@ -11,7 +11,7 @@ import (
 )
 
 // WaitDetached waits until a drained node has no volumes attached except those of the pods that stay on it (of DaemonSets). If ctx ends first,
-// fail.NotReady names the volumes. If a machine goes away before its volumes are detached, Kubernetes withholds them from other nodes for six
+// fail.NotReady names the volumes. If a machine disappears before its volumes are detached, Kubernetes withholds them from other nodes for six
 // minutes.
 func (c *Client) WaitDetached(ctx context.Context, node string) error {
 	return poll(ctx, retryPause, func(ctx context.Context) error {

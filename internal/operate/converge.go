@@ -10,7 +10,7 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 )
 
-// rounds limits how many plans Converge carries out. More than one is needed if the first look could not see everything, or if a change goes in stages.
+// rounds limits how many plans Converge carries out. More than one is needed if the first look could not see everything, or if a change takes several stages.
 const rounds = 16
 
 // Converge shows the first plan, asks, commits and carries it out. While a plan may leave more to do, Converge plans again; a later plan that exceeds the

@@ -63,6 +63,7 @@ type CloudCredential struct {
 	CACert    string   `json:"caCert,omitempty"`   // PEM of the cloud's certificate authorities; empty: the system's
 
 	Bounded bool   `json:"bounded,omitempty"` // access rules admit only the cluster's calls
+	DNS     bool   `json:"dns,omitempty"`     // they admit the calls of external-dns too
 	Reach   string `json:"reach,omitempty"`   // why it has no access rules and covers the whole project, for display
 }
 

@@ -179,7 +179,7 @@ func claimed(dr *metal.Draft, rec *Record, a Asking) (own bool, err error) {
 func advance(uuid string, last *int64, sequence int64) error {
 	if sequence <= *last {
 		return fail.New(fail.Conflict, "a discovery with this sequence number, or a greater one, was sent already").At(uuid).
-			Do("each needs a greater one than the one before: this was sent twice, or by somebody else")
+			Do("each needs a greater one than the one before: this was sent twice, or by another sender")
 	}
 	*last = sequence
 	return nil

@@ -9,6 +9,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/store/health"
 	"github.com/naupegos/naupegos/internal/store/metal"
+	"github.com/naupegos/naupegos/internal/store/rowmac"
 )
 
 // Metal implements Store.
@@ -58,6 +59,24 @@ func (d metalDB) Now(ctx context.Context, q metal.Querier) (time.Time, error) { 
 
 // ForUpdate implements metal.DB.
 func (d metalDB) ForUpdate() string { return d.s.d.SQL().ForUpdate }
+
+// Sign implements metal.DB.
+func (d metalDB) Sign(table string, values ...string) string {
+	return rowmac.Of(d.s.rowKey, table, values...)
+}
+
+// Verify implements metal.DB.
+func (d metalDB) Verify(ctx context.Context, q metal.Querier, table, mac string, values ...string) error {
+	for _, t := range rowmac.Tables() {
+		if t.Name == table {
+			return verifyIn(ctx, d.s, q, t, mac, values...)
+		}
+	}
+	return fail.New(fail.Internal, "rows of table %s carry no MACs", table)
+}
+
+// Current implements metal.DB.
+func (d metalDB) Current(ctx context.Context, tx metal.Querier) error { return d.s.current(ctx, tx) }
 
 // IsUnique implements metal.DB.
 func (d metalDB) IsUnique(err error) bool { return d.s.d.IsUnique(err) }

@@ -16,7 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/userdir"
 )
 
-// View opens a store like Open, except that it makes none: where there is no store, it is an empty one in memory, and what is written
+// View opens a store like Open, except that it creates none: an empty one in memory stands in for a missing store, and what is written
 // there is gone with Close. Dir and Where are the same all the same.
 func View(ctx context.Context, at Location) (Store, error) {
 	s, err := openWith(ctx, at, (*database).openOrImagine)

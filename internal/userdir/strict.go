@@ -82,16 +82,16 @@ func owned(path string, info fs.FileInfo) error {
 			who = u.Username
 		}
 		return fail.New(fail.Refused, "belongs to %s, who could replace the server's store and its keys", who).At(path).
-			Do("run the server as %s; or give it to the server's user, with chown -h %d %s, once you know that nobody changed the files in it", who, os.Geteuid(), path)
+			Do("run the server as %s; or give it to the server's user, with chown -h %d %s, once you know that its files were not changed", who, os.Geteuid(), path)
 	}
 	mode := info.Mode()
 	switch {
 	case mode&fs.ModeSymlink != 0, mode.IsDir() && mode&fs.ModeSticky != 0:
 		return nil
 	case mode.Perm()&0o002 != 0:
-		return fail.New(fail.Refused, "can be changed by all users (mode %04o), who could replace the server's store and its keys", mode.Perm()).At(path).Do("chmod o-w %s, once you know that nobody changed the files in it", path)
+		return fail.New(fail.Refused, "can be changed by all users (mode %04o), who could replace the server's store and its keys", mode.Perm()).At(path).Do("chmod o-w %s, once you know that its files were not changed", path)
 	case mode.Perm()&0o020 != 0 && !private(st):
-		return fail.New(fail.Refused, "can be changed by group %d (mode %04o), whose members could replace the server's store and its keys", st.Gid, mode.Perm()).At(path).Do("chmod g-w %s, once you know that nobody changed the files in it", path)
+		return fail.New(fail.Refused, "can be changed by group %d (mode %04o), whose members could replace the server's store and its keys", st.Gid, mode.Perm()).At(path).Do("chmod g-w %s, once you know that its files were not changed", path)
 	}
 	return nil
 }

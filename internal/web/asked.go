@@ -100,19 +100,19 @@ func commandsOf(name string, a operate.Asked) string {
 	return line + " --dry-run\n" + line
 }
 
-// again is a button that plans the rest of an earlier plan.
+// again is a button that plans the rest of an earlier plan, and the command that carries it out.
 type again struct {
-	Cluster, Text string
-	Fields        []field
+	Cluster, Text, Command string
+	Fields                 []field
 }
 
-// goOn returns the button that continues a paused cluster.
+// goOn returns what continues a paused cluster. That is an apply, also after an upgrade: upgrade --finish is for one that waits between two hops.
 func goOn(cluster string) *again {
-	return &again{cluster, "Plan the rest after the pause", fieldsOf(operate.Asked{Verb: operate.Apply, Cluster: cluster})}
+	return &again{cluster, "Plan the rest after the pause", "naupegos apply -f FILE", fieldsOf(operate.Asked{Verb: operate.Apply, Cluster: cluster})}
 }
 
-// pauseOf returns the run after which a cluster is paused, given its runs, the newest first; nil if it is not paused, or was continued. Runs
-// that only look at a cluster or back it up do not count as continuing it.
+// pauseOf returns the run after which a cluster is paused, without its steps, given the cluster's runs, the newest first; nil if it is not paused, or was
+// continued. Runs that only look at a cluster or back it up do not count as continuing it.
 func pauseOf(runs []plan.RunRecord) *plan.RunRecord {
 	for i := range runs {
 		verb, _, _ := strings.Cut(runs[i].Verb, " ")
@@ -120,7 +120,9 @@ func pauseOf(runs []plan.RunRecord) *plan.RunRecord {
 		case verb == "backup" || verb == "test":
 			continue
 		case runs[i].Outcome == plan.OutcomeSucceeded && operate.PausedAfter(&runs[i]) != "":
-			return &runs[i]
+			run := runs[i]
+			run.Steps = nil
+			return &run
 		}
 		return nil
 	}

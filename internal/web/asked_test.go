@@ -116,8 +116,18 @@ func TestPause(t *testing.T) {
 	for _, path := range pages {
 		says(s.local, path, true, true)
 		says(s.reader, path, true, false)
+		if a := s.ask("GET", path, s.local, nil); !strings.Contains(a.body, "<code>naupegos apply -f FILE</code>") {
+			t.Errorf("%s does not name the command that continues: %s", path, a.body)
+		}
+	}
+	overview := func() string { return s.ask("GET", "/ui/", s.local, nil).body }
+	if body := overview(); !strings.Contains(body, "apply has paused after harbour-cp-1") || !strings.Contains(body, "<code>naupegos apply -f FILE</code>") || strings.Contains(body, "--finish") {
+		t.Errorf("the overview does not say how the cluster continues as its page does: %s", body)
 	}
 	run("apply", nil, func() {})
+	if body := overview(); strings.Contains(body, "has paused") {
+		t.Errorf("the overview says of a cluster that continued: %s", body)
+	}
 	for _, path := range pages {
 		says(s.local, path, path != "/ui/clusters/harbour", false)
 	}

@@ -118,9 +118,7 @@ func (p *Pages) head(ctx context.Context, who *access.Operator, c *store.Cluster
 		return h, err
 	}
 	if paused := pauseOf(runs); paused != nil {
-		run := *paused
-		run.Steps = nil
-		h.Paused, h.Pauses = &run, operate.PausedAfter(paused)
+		h.Paused, h.Pauses = paused, operate.PausedAfter(paused)
 		if h.MayChange {
 			h.Again = goOn(c.Name)
 		}

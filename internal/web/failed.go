@@ -142,7 +142,7 @@ func noPlan(w http.ResponseWriter, r *http.Request) {
 func notCarriedOut(p *Pages) func(r *http.Request, err error) failure {
 	return func(r *http.Request, err error) failure {
 		name := r.PathValue("name")
-		f := failure{Plan: &again{name, "Plan again", fieldsSent(r, "digest", "consent", "yes")}, Edit: &editing{name, typed(r)}}
+		f := failure{Plan: &again{Cluster: name, Text: "Plan again", Fields: fieldsSent(r, "digest", "consent", "yes")}, Edit: &editing{name, typed(r)}}
 		if fail.KindOf(err) == fail.Conflict {
 			f.Job, _ = openJob(p, r, name) // without it, the error is shown all the same
 		}

@@ -28,8 +28,8 @@ type clusterRow struct {
 	Job                            string // ID of the server's job; empty: not a job of a server
 	Done, Steps                    int    // ended and all steps of the running run; Steps is 0 if unknown
 	Last                           *plan.RunRecord
-	Paused                         bool         // paused after a machine, as its upgrade was asked to
-	Health                         watch.Health `json:"-"` // a look changes its times
+	Paused                         *plan.RunRecord // run after which the cluster is paused; nil: it is not
+	Health                         watch.Health    `json:"-"` // a look changes its times
 	Seen                           seen
 }
 
@@ -42,7 +42,7 @@ type seen struct {
 
 // does returns the title of what runs on the cluster, or "paused".
 func (c *clusterRow) does() string {
-	if c.Busy == "" && c.Paused {
+	if c.Busy == "" && c.Paused != nil {
 		return "paused"
 	}
 	return c.Busy
@@ -133,7 +133,7 @@ func rowOfCluster(c *store.Cluster, leases []store.LeaseInfo, h watch.Health, ru
 	if h.State == "" {
 		h.State = watch.Unknown
 	}
-	row := clusterRow{ID: c.ID, Name: c.Name, Provider: c.Provider, Kubernetes: env.ReleaseOf(c.Facts), Created: c.CreatedAt, Busy: verbOn(leases, c.ID), Paused: pauseOf(runs) != nil, Health: h}
+	row := clusterRow{ID: c.ID, Name: c.Name, Provider: c.Provider, Kubernetes: env.ReleaseOf(c.Facts), Created: c.CreatedAt, Busy: verbOn(leases, c.ID), Paused: pauseOf(runs), Health: h}
 	row.Seen = seen{h.State, h.Cause, h.Remedy, isOld(h), h.Summary}
 	if len(runs) > 0 {
 		last := runs[0]

@@ -213,7 +213,7 @@ func left(j *store.Job, o work.Order, d *jobData, paused *plan.RunRecord) *again
 	case d.Result.Kind == "" || !asksHere(o.Asked):
 		return nil
 	}
-	return &again{j.Cluster, "Plan what is left", fieldsOf(o.Asked)}
+	return &again{Cluster: j.Cluster, Text: "Plan what is left", Fields: fieldsOf(o.Asked)}
 }
 
 // told turns a line of a job's output into text for people, with its time and step. The text is empty if the page shows the line in another form.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/naupegos/naupegos/internal/operate"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/plan/words"
 	"github.com/naupegos/naupegos/internal/registry"
@@ -189,8 +190,8 @@ func needsOf(c *clusterRow, may bool) (all []need) {
 	if last := c.last(); last.Outcome == plan.OutcomeFailed || last.Outcome == plan.OutcomeGone {
 		all = append(all, need{Cause: fmt.Sprintf("the last run, %s, ended %s", last.Title, last.Outcome), Since: last.Ended, Where: c.Name, Href: "/ui/runs/" + last.ID, Button: "See why", Command: "naupegos history " + quote(c.Name) + " " + last.ID, Tone: "bad"})
 	}
-	if c.Paused {
-		all = append(all, need{Cause: "an upgrade has paused", Since: c.last().Ended, Where: c.Name, Href: page, Button: "Continue", Command: "naupegos upgrade " + quote(c.Name) + " --finish", Tone: "warn"})
+	if run := c.Paused; run != nil {
+		all = append(all, need{Cause: run.Title + " has paused after " + operate.PausedAfter(run), Since: run.Ended, Where: c.Name, Href: page, Button: "Continue", Command: goOn(c.Name).Command, Tone: "warn"})
 	}
 	if days := c.CertificateDays(); days >= 0 && days < 30 {
 		all = append(all, need{Cause: fmt.Sprintf("a certificate expires in %d days: %s", days, c.Health.Summary.CertificateOf), Where: c.Name, Href: act("renew"), Button: "Renew", Command: "naupegos renew " + quote(c.Name), Tone: "warn"})

@@ -55,6 +55,9 @@ func (j *judge) see(page string) {
 		if wide := got(j.browser, chromedp.Evaluate[string](tooWide)); wide != "" {
 			j.t.Errorf("%s does not fit on the screen: %s", what, wide)
 		}
+		if two := got(j.browser, chromedp.Evaluate[string](secondRow)); l.screen == "phone" && two != "" {
+			j.t.Errorf("%s: the header's first row has no room for %s", what, two)
+		}
 		if odd := got(j.browser, chromedp.Evaluate[string](crooked)); odd != "" {
 			j.t.Errorf("%s: headings are not above their columns: %s", what, odd)
 		}
@@ -157,6 +160,13 @@ func (j *judge) goes(path, shows string) {
 // tooWide returns the elements that make the page scroll sideways.
 const tooWide = `document.documentElement.scrollWidth <= document.documentElement.clientWidth + 1 ? "" :
 	[...document.querySelectorAll("body *")].filter(e => !e.closest(".scroll, pre") && e.getBoundingClientRect().right > document.documentElement.clientWidth + 1).map(e => e.outerHTML.slice(0, 80)).slice(0, 5).join(" | ")`
+
+// secondRow returns the parts of the header below its first row, while the menu is closed.
+const secondRow = `(() => {
+	const parts = [...document.querySelectorAll("header.top > *")].filter(e => e.offsetParent && e.tagName != "NAV").map(e => [e, e.getBoundingClientRect()]);
+	const end = Math.min(...parts.map(([, box]) => box.bottom));
+	return parts.filter(([, box]) => box.top >= end).map(([e]) => e.innerText || e.id).join(", ");
+})()`
 
 // crooked returns the headings of a table whose room differs from that of the first one.
 const crooked = `[...document.querySelectorAll("thead tr")].flatMap(r => [...r.cells].filter(c => c.offsetParent && r.cells[0].offsetParent && getComputedStyle(c).padding != getComputedStyle(r.cells[0]).padding).map(c => c.innerText)).slice(0, 5).join(", ")`

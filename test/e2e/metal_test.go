@@ -56,7 +56,7 @@ spec:
   smokeTest: false
 `
 
-// TestMetal goes from power-on to a cluster and back: unknown machines with BIOS and with UEFI are switched on by IPMI, boot over the network, report
+// TestMetal takes machines from power-on to a cluster and back: unknown machines with BIOS and with UEFI are switched on by IPMI, boot over the network, report
 // their facts, are approved, claimed for the pools of a document and installed, boot from their disks, and join a cluster as workers; its control plane
 // runs in a container of this host. One changes to another system, drained, under the lease; the other falls back from a system that does not boot.
 // In the end the cluster returns all machines.

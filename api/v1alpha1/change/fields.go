@@ -98,6 +98,9 @@ var fields = Rules{
 	"spec.provider.openstack.network.existing":   {Class: Refused, Say: backOrAnew, Live: true},
 	"spec.provider.openstack.network.subnet":     {Class: Refused, Say: backOrAnew, Live: true},
 	"spec.provider.openstack.network.router":     {Class: Refused, Say: backOrAnew, Live: true},
+	"spec.provider.openstack.dns":                {Class: Free, Say: "the record of the API's name is created or removed"},
+	"spec.provider.openstack.dns.zone":           {Class: Free, Say: "the record moves to the other zone"},
+	"spec.provider.openstack.dns.ttl":            {Class: Free},
 	"spec.provider.openstack.trustOnFirstUse":    {Class: Free, Say: "it concerns machines that are met for the first time"},
 
 	"spec.provider.metal":                        {Class: Refused, Say: backOrAnew},
@@ -158,7 +161,7 @@ var fields = Rules{
 
 	"spec.workers[]":             {Class: Free, Say: "the machines of a pool that leaves the list are drained and removed"},
 	"spec.workers[].name":        {Class: Free, Say: "a pool with another name is another pool"},
-	"spec.workers[].replicas":    {Class: Free, Say: "machines that go are drained first; of a pool that scales it is only what it begins with"},
+	"spec.workers[].replicas":    {Class: Free, Say: "removed machines are drained first; a pool that scales only starts with this number"},
 	"spec.workers[].minReplicas": {Class: Free, Say: "a pool that is smaller grows at once"},
 	"spec.workers[].maxReplicas": {Class: Free, Say: "a pool that is larger shrinks at once; without it the pool has as many machines as replicas says"},
 	"spec.workers[].version":     {Class: Rolling, Say: "an older minor than the pool's machines run is refused"},
@@ -188,6 +191,7 @@ var fields = Rules{
 	"spec.addons[].certManager.clusterResourceNamespace":      {Class: Free, Say: "Secrets of ClusterIssuers stay in the former namespace: copy them"},
 	"spec.addons[].externalDNS.rfc2136.server":                {Class: Free, Say: "records at the former server stay"},
 	"spec.addons[].externalDNS.rfc2136.zones":                 {Class: Free, Say: "records in the zones that leave stay"},
+	"spec.addons[].externalDNS.designate.zones":               {Class: Free, Say: "records in the zones that leave stay"},
 	"spec.addons[].externalDNS.domains":                       {Class: Free, Say: "records of the domains that leave stay"},
 	"spec.addons[].externalDNS.ownerID":                       {Class: Free, Say: "records of the former owner stay, and nothing changes them any more"},
 	"spec.addons[].prometheus.replicas":                       {Class: Free, Say: "the metrics of the second pod are lost with its volume"},
@@ -339,7 +343,7 @@ func (r Rules) shapes(places ...string) {
 		for _, key := range []string{"securityGroups", "portSecurity"} {
 			r[strict.Join(p, key)] = Rule{Class: Free, Say: "the ports of the machines change at once"}
 		}
-		r[strict.Join(p, "volumes[]")] = Rule{Class: Consent, Say: "volumes, if a volume is removed with its data; a new one is attached at once"}
+		r[strict.Join(p, "volumes[]")] = Rule{Class: Consent, Say: "volumes, if a volume is removed with its data, alone or with its machine; a new one is attached at once"}
 		r[strict.Join(p, "volumes[].name")] = Rule{Class: Free}
 		r[strict.Join(p, "volumes[].sizeGiB")] = Rule{Class: Free, Say: "the volume grows; it can't shrink"}
 		r[strict.Join(p, "volumes[].type")] = Rule{Class: Free, Say: "volumes that are made from now on have it"}

@@ -31,7 +31,7 @@ func checkAddons(c *v1alpha1.Cluster, r *findings) {
 			checkMetalLB(c, r, field, a.MetalLB)
 		}
 		if a.Name == v1alpha1.AddonExternalDNS {
-			checkExternalDNS(r, field, a.ExternalDNS)
+			checkExternalDNS(c, r, field, a.ExternalDNS)
 		}
 		if t := a.Traefik; t != nil && a.Name == v1alpha1.AddonTraefik {
 			checkTraefik(t, r, c, field+".traefik")

@@ -148,7 +148,7 @@ func checkBindings(id v1alpha1.Identity, r *findings) {
 			case strings.ContainsFunc(value, unicode.IsControl) || strings.TrimSpace(value) != value:
 				r.Add(p+"."+key, strict.Quote(value)+" has blanks around it, or control characters", "")
 			case key != "serviceAccount" && slices.Contains(everybody, value):
-				r.Add(p+"."+key, "everybody who reaches the API would have the role", "name who signs in")
+				r.Add(p+"."+key, "everyone who reaches the API would have the role", "name who signs in")
 			}
 		}
 		switch {

@@ -86,6 +86,7 @@ func checkOpenStack(c *v1alpha1.Cluster, r *findings, os *v1alpha1.OpenStack) {
 	checkShapesComplete(c, r, os)
 	checkOpenStackNetwork(r, os.Network)
 	checkSite(c, r, os)
+	checkCloudDNS(c, r, os.DNS)
 	if g := c.Spec.Endpoint.Gateways; g != nil && g.Machine.FloatingIP != nil && !*g.Machine.FloatingIP {
 		r.Add("spec.endpoint.gateways.machine.floatingIP", "is false, but gateways always have a floating IP", "leave it out")
 	}

@@ -27,7 +27,7 @@ func checkPKI(c *v1alpha1.Cluster, r *findings) {
 	case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
 		r.Add(at+".address", strict.Quote(v.Address)+" is not the address of a server", "as https://vault.example.org:8200")
 	case u.Scheme == "http" && !loopback(u.Hostname()):
-		r.Add(at+".address", strict.Quote(v.Address)+" is reached without TLS: everybody on the way could read what signs in", "write https")
+		r.Add(at+".address", strict.Quote(v.Address)+" is reached without TLS: everyone on the way could read the credentials", "write https")
 	case u.Scheme == "http" && v.CA != "":
 		r.Add(at+".ca", "is given, but the server is not reached by https", "remove it, or write https", at+".address")
 	}

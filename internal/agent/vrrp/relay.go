@@ -113,7 +113,7 @@ func (r *relay) note(to netip.Addr, err error) {
 	}
 }
 
-// pass returns the gateways that an advert goes to, and with which priority. While two gateways send adverts, both hold the address, and one must give
+// pass returns the gateways that receive an advert, and with which priority. While two gateways send adverts, both hold the address, and one must give
 // it up: keepalived's rule (the higher priority, then the higher address) would compare the relay's address here, so the relay applies it. It sends the
 // winner's advert alone, with a priority above the loser's.
 func (r *relay) pass(now time.Time, from netip.Addr, priority byte) map[netip.Addr]byte {

@@ -148,11 +148,11 @@ func certManager() Set {
 		Definitions: []string{"deploy/crds/*_*.yaml"}}
 }
 
-// externalDNS returns external-dns for RFC 2136 alone, with a main program of ours: the project's imports clients of clouds that no proxy serves.
+// externalDNS returns external-dns for RFC 2136 and Designate, with a main program of ours: the project's imports clients of clouds that no proxy serves.
 func externalDNS() Set {
 	const module, version = "sigs.k8s.io/external-dns", "v0.22.0"
-	return Set{Name: ExternalDNS, Module: module, Version: version, Revision: "-1", LDFlags: " -X " + module + "/pkg/apis/externaldns.Version=" + version,
-		Programs: []Program{{Image: ExternalDNS, Package: "."}}}
+	return Set{Name: ExternalDNS, Module: module, Version: version, Revision: "-2", LDFlags: " -X " + module + "/pkg/apis/externaldns.Version=" + version,
+		Programs: []Program{{Image: ExternalDNS, Package: ".", Authorities: true}}}
 }
 
 // prometheus returns Prometheus with only the discovery of Kubernetes' objects, files and HTTP, and Alertmanager. The modules contain neither's

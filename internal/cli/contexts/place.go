@@ -22,7 +22,7 @@ func Place(text string, from store.Location) (store.Location, error) {
 	switch {
 	case engine.IsURL(text):
 		if engine.HasPassword(text) {
-			return store.Location{}, refused("the address holds a password: everybody on this host can read the arguments of a command").
+			return store.Location{}, refused("the address holds a password: every user of this host can read the arguments of a command").
 				Do("leave it out, and give it by PGPASSWORD or ~/.pgpass")
 		}
 		return store.Location{Dir: from.Dir, URL: text}, nil

@@ -118,7 +118,7 @@ func (v *Verbs) maintenance() *cobra.Command {
 	var why string
 	var end bool
 	c := v.verb("maintenance MACHINE...", "Put physical machines into maintenance, or end it",
-		"Put physical machines into maintenance: they are neither given to clusters nor installed. --why gives the reason, which\neverybody sees; --end ends the maintenance."+meant,
+		"Put physical machines into maintenance: they are neither given to clusters nor installed. --why gives the reason, which\neveryone sees; --end ends the maintenance."+meant,
 		"  naupegos machine maintenance rack1-a --why 'fan is loud'\n  naupegos machine maintenance rack1-a --end", cobra.MinimumNArgs(1),
 		func(ctx context.Context, c *client.Client, args []string) error {
 			switch {

@@ -32,7 +32,7 @@ func (v *Verbs) install() *cobra.Command {
 network; one that runs is outdated from then on, and takes it as its strategy says. The system image is one that
 naupegos image system made.
 
-The system goes to the disk with the serial number of --disk, else to the smallest one that is large enough. A disk with
+The system is written to the disk with the serial number of --disk, else to the smallest one that is large enough. A disk with
 data that is not Naupegos' is never overwritten unless --wipe names it; disks that --data names are never touched. A disk
 is empty only if its first and last 4 MiB are zeros. Disks are named by the serial number on their label, or by their
 WWID; names that the machine has not reported are refused.`+meant,

@@ -14,7 +14,7 @@ type Site struct {
 	cfg netboot.Config
 }
 
-// Open opens the service according to the flags. The boot configuration is in the state directory, and machines are told the address httpAddress.
+// Open opens the service according to the flags. The boot configuration is in the state directory; machines receive the address httpAddress.
 func Open(f *Flags, stateDir, httpAddress string, log *slog.Logger) (Site, error) {
 	cfg, err := f.Config(stateDir, httpAddress, log)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/naupegos/naupegos/internal/plan/words"
 )
 
-// Table aligns columns. All aligned output goes through it, because cells may hold foreign text, which must not reach a terminal unescaped.
+// Table aligns columns. All aligned output passes through it, because cells may hold foreign text, which must not reach a terminal unescaped.
 type Table struct{ t *tabwriter.Writer }
 
 // NewTable begins a table.

@@ -14,7 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/plan/words"
 )
 
-// Screen describes the terminal or file that output goes to.
+// Screen describes the terminal or file that receives the output.
 type Screen struct {
 	Width int  // columns
 	Color bool // use colours

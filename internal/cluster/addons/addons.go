@@ -164,9 +164,9 @@ func (c *Addons) AddonStep(a addon.Addon) *plan.Step {
 	}
 }
 
-// waitAddons waits until the workloads of the cloud's addons are available.
+// waitAddons waits until the workloads of the addons that use the cloud's credential are available.
 func (c *Addons) waitAddons(ctx context.Context, client *kube.Client, p plan.Progress) error {
-	for _, a := range c.CloudAddonList() {
+	for _, a := range c.CredentialUsers() {
 		if err := waitWorkloads(ctx, client, a, p); err != nil {
 			return err
 		}

@@ -89,12 +89,24 @@ func (c *Addons) PlanRotateCredential(ctx context.Context, unbounded string) (*p
 			return c.KeepCredential(ctx, cred)
 		},
 	})
-	for _, a := range c.CloudAddonList() {
-		s := c.AddonStep(a)
-		s.Action, s.Title, s.Reason, s.Rolling = plan.Change, "renew "+a.Title, "it authenticates with the credential", len(a.Workloads) > 0
-		graph.Add(stage.Record, s, plan.IfPlanned(AddonID(addon.NameCloudConfig))...)
+	for _, a := range c.CredentialUsers() {
+		graph.Add(stage.Record, c.RenewStep(a), plan.IfPlanned(AddonID(addon.NameCloudConfig))...)
 	}
-	graph.Add(stage.Forget, &plan.Step{
+	graph.Add(stage.Forget, c.PruneStep(cloud))
+	steps, err := graph.Seal(stage.RotateRules)
+	return &plan.Plan{Verb: "rotate", Cluster: c.Name(), Steps: steps}, err
+}
+
+// RenewStep gives an addon the cluster's new credential.
+func (c *Addons) RenewStep(a addon.Addon) *plan.Step {
+	s := c.AddonStep(a)
+	s.Action, s.Title, s.Reason, s.Rolling = plan.Change, "renew "+a.Title, "it authenticates with the credential", len(a.Workloads) > 0
+	return s
+}
+
+// PruneStep deletes the cluster's former credentials, once everything uses the new one.
+func (c *Addons) PruneStep(cloud provider.CloudIntegration) *plan.Step {
+	return &plan.Step{
 		ID: "cloud/prune", Action: plan.Destroy, Subject: "cluster", Title: "delete the old credential", Reason: "everything uses the new one",
 		Run: func(ctx context.Context, p plan.Progress) error {
 			client, err := c.Kube(ctx)
@@ -111,7 +123,5 @@ func (c *Addons) PlanRotateCredential(ctx context.Context, unbounded string) (*p
 			_, err = cloud.PruneCloudCredentials(ctx, cred.ID)
 			return err
 		},
-	})
-	steps, err := graph.Seal(stage.RotateRules)
-	return &plan.Plan{Verb: "rotate", Cluster: c.Name(), Steps: steps}, err
+	}
 }

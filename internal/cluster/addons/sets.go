@@ -398,7 +398,7 @@ func (c *Addons) RemoveSetStep(s observe.SurplusSet) *plan.Step {
 		step.Details = append(step.Details, "delete "+name)
 	}
 	for _, name := range s.Handed {
-		step.Details = append(step.Details, name+" goes over to another set")
+		step.Details = append(step.Details, name+" moves to another set")
 	}
 	for _, name := range s.Stays {
 		step.Details = append(step.Details, "keep "+name+": its helm.sh/resource-policy is keep, or the cluster needs it")

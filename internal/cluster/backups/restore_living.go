@@ -40,7 +40,7 @@ func (c *Keeper) FitsLiving(ctx context.Context, set *backup.Set, rec *store.Clu
 	case rec.ID != c.Record.ID:
 		return again("it is of another cluster of this name, %s", rec.ID)
 	case c.Upgrading() || now.Machines != set.Kubernetes:
-		return again("it is of Kubernetes %s, and the cluster runs, or goes to, another release", set.Kubernetes)
+		return again("it is of Kubernetes %s, and the cluster runs, or is upgraded to, another release", set.Kubernetes)
 	case c.Rotating() || c.EncryptionChanging():
 		return again("authorities or keys are being rotated")
 	}

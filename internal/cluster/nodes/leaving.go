@@ -72,13 +72,16 @@ func (c *Nodes) Drifted(o *observe.Observed) (map[string][]string, error) {
 	return d.Drift(want, o.Inventory), nil
 }
 
-// AskConsent adds a consent to a step that removes a machine that drifted; how lists the differences.
+// AskConsent adds a consent to a step that removes or replaces a machine that drifted; how lists the differences. A removal that takes data with it
+// keeps its own consent: the step that makes the new machine asks for this one.
 func AskConsent(s *plan.Step, how []string) *plan.Step {
 	if how == nil || s.Action != plan.Destroy && s.Action != plan.Replace {
 		return s
 	}
 	marked := *s
-	marked.Consent = ConsentReplace
+	if marked.Consent == "" {
+		marked.Consent = ConsentReplace
+	}
 	if s.Action == plan.Replace {
 		marked.Details = append(slices.Clone(s.Details), how...)
 	}
@@ -122,7 +125,7 @@ func (c *Nodes) RetireBy(o *observe.Observed, m provider.Machine, reason string,
 // apiServerManifest is the static pod of a machine's API server.
 const apiServerManifest = "/etc/kubernetes/manifests/kube-apiserver.yaml"
 
-// stopServerStep has a machine's API server end in good order before the etcd member that it asks goes. Otherwise it would
+// stopServerStep stops a machine's API server gracefully before its etcd member is removed. Otherwise it would
 // keep its clients, through load balancers that have left it out for new ones, and answer none of them.
 func (c *Nodes) stopServerStep(name string) *plan.Step {
 	return &plan.Step{
@@ -186,7 +189,7 @@ func (c *Nodes) endStep(o *observe.Observed, m provider.Machine) *plan.Step {
 	return c.Prov.DestroyMachine(m)
 }
 
-// AfterForgettingKeys forgets a machine's certificates and keys before it goes, so that no crash lets another machine of its name inherit
+// AfterForgettingKeys forgets a machine's certificates and keys before its removal, so that no crash lets another machine of its name inherit
 // them: one that was broken into stays out once it is replaced.
 func (c *Nodes) AfterForgettingKeys(name string, run func(context.Context, plan.Progress) error) func(context.Context, plan.Progress) error {
 	return func(ctx context.Context, p plan.Progress) error {

@@ -52,6 +52,30 @@ func (c *Observer) CloudAddonList() []addon.Addon {
 	return addon.OpenStackAddons(cloud.NoVolumes() != "")
 }
 
+// CredentialUsers lists the addons whose programs authenticate with the cluster's cloud credential, without manifests.
+func (c *Observer) CredentialUsers() []addon.Addon {
+	list := c.CloudAddonList()
+	if len(list) == 0 || !c.Doc.UsesDesignate() {
+		return list
+	}
+	return append(list, slices.DeleteFunc(addon.Site(c.Doc), func(a addon.Addon) bool { return a.Name != addon.NameExternalDNS })...)
+}
+
+// cloudLogin returns the cluster's own access to its cloud; nil before its credential exists.
+func (c *Observer) cloudLogin(ctx context.Context) (*addon.CloudLogin, error) {
+	cloud := c.Cloud()
+	cred, err := c.Credential(ctx)
+	if err != nil || cred == nil || cloud == nil {
+		return nil, err
+	}
+	l := &addon.CloudLogin{AuthURL: cred.AuthURL, CredentialID: cred.ID, Secret: cred.Secret, Region: cred.Region, Interface: cred.Interface, Insecure: cred.Insecure}
+	if l.Authorities, err = c.CloudCA(ctx); err != nil {
+		return nil, err
+	}
+	l.ClientCert, l.ClientKey, err = cloud.ClientCertificate()
+	return l, err
+}
+
 // cloudAddons renders the cloud's addons by name; none without a cloud, or before its credential exists.
 func (c *Observer) cloudAddons(ctx context.Context, p layout.Params) (map[string][]byte, error) {
 	cloud := c.Cloud()
@@ -136,7 +160,8 @@ func (c *Observer) Manifests(ctx context.Context, p layout.Params, name string) 
 	if a := c.Doc.Addon(name); a != nil {
 		definitions := func(set string) ([]byte, error) { return c.BundleAt(p.Release.Version).Definitions(ctx, set) }
 		key := func(s v1alpha1.RFC2136) (string, string, error) { return c.UpdateKey(ctx, s) }
-		return addon.RenderSite(addon.Input{Doc: c.Doc, Bundle: p.Release.Bundle, Definitions: definitions, UpdateKey: key}, *a)
+		login := func() (*addon.CloudLogin, error) { return c.cloudLogin(ctx) }
+		return addon.RenderSite(addon.Input{Doc: c.Doc, Bundle: p.Release.Bundle, Definitions: definitions, UpdateKey: key, CloudLogin: login}, *a)
 	}
 	cloud, err := c.cloudAddons(ctx, p)
 	return cloud[name], err

@@ -43,7 +43,7 @@ type Observed struct {
 	ProxyTimeoutsReverted bool                       // a foreign kubeadm has reset kube-proxy to its defaults
 	Addons                map[string]bool            // whether an addon's manifests are in the cluster and as we want them
 	AddonFindings         map[string]objects.Finding // of the addons that are not: what differs
-	AddonLoses            map[string][]string        // volumes that go when they are made so
+	AddonLoses            map[string][]string        // volumes that are lost when the sets become so
 	AddonDefined          map[string][]string        // and the definitions that they lose with objects of other owners
 	Surplus               []SurplusAddon             // addons that the document no longer lists
 	Sets                  map[string]*SeenSet        // manifests and charts of the document, by key; a missing one could not be observed

@@ -272,7 +272,7 @@ func heirloom(placed []*unstructured.Unstructured, left []departing, handed map[
 	return from
 }
 
-// surplusSets observes departing sets: the objects that go or stay, and the data lost with them. pruned are objects that leave the other sets before.
+// surplusSets observes departing sets: the objects removed or kept, and the data lost with them. pruned are objects that leave the other sets before.
 func (c *Observer) surplusSets(ctx context.Context, client *kube.Client, left []departing, handed map[string]bool, pruned []objects.Ref) ([]SurplusSet, error) {
 	inherited := func(r objects.Ref) bool { return handed[r.Identity()] }
 	kept := func(r objects.Ref) bool { return !inherited(r) }

@@ -43,8 +43,8 @@ func accountNames(doc *v1alpha1.Cluster) (names []string) {
 	if w := doc.Spec.Kubernetes.APIServer.AuditWebhook; w != nil {
 		add((*v1alpha1.BasicAuth)(w.Auth), w.URL)
 	}
-	if a := doc.Addon(v1alpha1.AddonExternalDNS); a != nil && a.ExternalDNS != nil {
-		add(a.ExternalDNS.RFC2136.Auth, updateServer(a.ExternalDNS.RFC2136))
+	if a := doc.Addon(v1alpha1.AddonExternalDNS); a != nil && a.ExternalDNS != nil && a.ExternalDNS.RFC2136 != nil {
+		add(a.ExternalDNS.RFC2136.Auth, updateServer(*a.ExternalDNS.RFC2136))
 	}
 	return names
 }

@@ -142,10 +142,10 @@ func updateServer(s v1alpha1.RFC2136) string {
 // CheckUpdateKey returns an error if the document has the addon external-dns, and its key is missing.
 func (c *Renderer) CheckUpdateKey(ctx context.Context) error {
 	a := c.Doc.Addon(v1alpha1.AddonExternalDNS)
-	if a == nil {
+	if a == nil || a.ExternalDNS.RFC2136 == nil {
 		return nil
 	}
-	_, _, err := c.UpdateKey(ctx, a.ExternalDNS.RFC2136)
+	_, _, err := c.UpdateKey(ctx, *a.ExternalDNS.RFC2136)
 	return err
 }
 

@@ -29,7 +29,7 @@ func logUnits(r provider.Role) map[string]string {
 	return units
 }
 
-// commands are run on a machine for their output, by the name of the file that it goes into. None of them shows keys, the
+// commands are run on a machine for their output, by the name of the file that receives it. None of them shows keys, the
 // arguments of processes or the content of /etc/kubernetes.
 func commands(r provider.Role, since time.Duration) map[string][]string {
 	back := fmt.Sprintf("--since=-%ds", int(since.Seconds()))

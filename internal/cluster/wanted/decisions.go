@@ -7,7 +7,7 @@ type Decision string
 
 // The decisions of a machine.
 const (
-	Remove    Decision = "leave"     // it goes before any other of its group
+	Remove    Decision = "leave"     // it is removed before any other of its group
 	Replace   Decision = "renew"     // another machine of the same name takes its place
 	Reinstall Decision = "reinstall" // the same machine is installed from scratch and takes its place again
 	Surge     Decision = "surge"     // an extra machine for the time in which its pool's own machines are changed; decided before its creation

@@ -31,7 +31,7 @@ func (k *kernel) choose(patterns []string) map[string]bool {
 	return chosen
 }
 
-// names returns the files of modules by their names, and by aliases that are names, as crypto-crc32c is. A name goes before an alias.
+// names returns the files of modules by their names, and by aliases that are names, as crypto-crc32c is. A name has precedence over an alias.
 func (k *kernel) names() map[string][]string {
 	names := map[string][]string{}
 	for _, file := range slices.Sorted(maps.Keys(k.modules)) {

@@ -34,7 +34,7 @@ var Virtual = []string{
 	"fs/ext4/", "fs/fat/", "fs/nls/nls_cp437.ko", "fs/nls/nls_ascii.ko", "fs/nls/nls_utf8.ko", "fs/nls/nls_iso8859-1.ko", "fs/squashfs/", "fs/overlayfs/", "fs/efivarfs/",
 }
 
-// kernel is the part of a kernel package that goes into an image.
+// kernel is the part of a kernel package that an image contains.
 type kernel struct {
 	release string
 	image   []byte

@@ -2,6 +2,7 @@
 package answer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,11 +33,12 @@ type late struct{ error }
 
 func (l late) Unwrap() error { return l.error }
 
-func (l late) Error() string {
-	if _, before, ok := strings.Cut(l.error.Error(), "error from a previous attempt: "); ok {
-		return before
-	}
-	return "no answer in time"
+func (l late) Error() string { return cmp.Or(l.before(), "no answer in time") }
+
+// before returns the error of the attempt before, or "".
+func (l late) before() string {
+	_, before, _ := strings.Cut(l.error.Error(), "error from a previous attempt: ")
+	return before
 }
 
 // Kind returns the kind of an error of client-go.
@@ -73,7 +75,15 @@ func Kind(ctx context.Context, err error) fail.Kind {
 // outOfTime reports whether client-go gave up because its next attempt could not begin before the deadline; it has no error
 // value for that.
 func outOfTime(err error) bool {
-	return strings.Contains(err.Error(), "would exceed context deadline")
+	return strings.Contains(err.Error(), "client rate limiter Wait returned an error")
+}
+
+// cutOff reports whether a request failed only because ctx ended, or was about to end.
+func cutOff(ctx context.Context, err error) bool {
+	if l := (late{}); errors.As(err, &l) {
+		return l.before() == ""
+	}
+	return err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err())
 }
 
 // MissingNamespace reports whether a request failed because its namespace does not exist.
@@ -87,16 +97,21 @@ func Immutable(err error) bool {
 	return apierrors.IsInvalid(err) && slices.ContainsFunc([]string{"is immutable", "are forbidden", "cannot change roleRef", "may not change once set", "may not be changed in an update", "may not change fields other than"}, func(said string) bool { return strings.Contains(err.Error(), said) })
 }
 
-// Poll calls ask until it returns nil or an error that waiting can't mend, or ctx ends; then Poll returns the last error with the kind of
-// ctx's end. It is for conditions that can't be watched.
+// Poll calls ask until it returns nil or an error that waiting can't mend, or ctx ends; then Poll returns the last reason to wait with the kind
+// of ctx's end. A request that ctx cut off tells no reason, unless it was the first. It is for conditions that can't be watched.
 func Poll(ctx context.Context, every time.Duration, ask func(ctx context.Context) error) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
+	var reason error
 	for {
 		err := ask(ctx)
+		if reason != nil && cutOff(ctx, err) {
+			err = reason
+		}
 		if err == nil || (!fail.Waitable(err) && ctx.Err() == nil) {
 			return err
 		}
+		reason = err
 		select {
 		case <-ctx.Done():
 			return Ended(ctx, err)

@@ -1,11 +1,15 @@
 package answer
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/url"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -38,6 +42,39 @@ func TestLate(t *testing.T) {
 		if got := Error(t.Context(), errors.New(said), "ask").Error(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// TestPollNamesTheReason: a request that the deadline cut off does not hide what the wait was for.
+func TestPollNamesTheReason(t *testing.T) {
+	missing := fail.New(fail.NotReady, "pod a is not gone yet")
+	for name, c := range map[string]struct {
+		last error // of the attempt after one that was not ready
+		want string
+	}{
+		"no time to begin":          {errors.New("client rate limiter Wait returned an error: context deadline exceeded"), "pod a is not gone yet"},
+		"no time to try again":      {errors.New("client rate limiter Wait returned an error: rate: Wait(n=1) would exceed context deadline"), "pod a is not gone yet"},
+		"no time after an error":    {errors.New("client rate limiter Wait returned an error: rate: Wait(n=1) would exceed context deadline - error from a previous attempt: EOF"), "EOF"},
+		"cut off":                   {&url.Error{Op: "Get", URL: "https://192.0.2.1", Err: context.DeadlineExceeded}, "pod a is not gone yet"},
+		"another reason at the end": {fail.New(fail.NotReady, "pod b is not gone yet"), "pod b is not gone yet"},
+		"refused just before":       {&url.Error{Op: "Get", URL: "https://192.0.2.1", Err: errors.New("connection refused")}, "connection refused"},
+		"no permission at the end":  {apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("no role")), "no role"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+			defer cancel()
+			calls := 0
+			err := Poll(ctx, time.Second, func(ctx context.Context) error {
+				if calls++; calls == 1 {
+					return missing
+				}
+				<-ctx.Done()
+				return Error(ctx, c.last, "list the pods")
+			})
+			if err == nil || !strings.Contains(err.Error(), c.want) || fail.KindOf(err) != fail.NotReady {
+				t.Errorf("%s: %v (%v), want %q", name, err, fail.KindOf(err), c.want)
+			}
+		})
 	}
 }
 

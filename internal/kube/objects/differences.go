@@ -147,7 +147,7 @@ func (c *Applier) leftOut(ctx context.Context, f *Finding, wanted []*unstructure
 				continue
 			}
 			if heir := o.Heirs[r.identity()]; heir != "" {
-				f.Deltas = append(f.Deltas, delta.Delta{Kind: "object", Name: r.String(), Action: "update", Why: "it goes over to " + SetTitle(heir)})
+				f.Deltas = append(f.Deltas, delta.Delta{Kind: "object", Name: r.String(), Action: "update", Why: "it moves to " + SetTitle(heir)})
 				continue
 			}
 			if stays(live) {

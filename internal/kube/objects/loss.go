@@ -79,7 +79,7 @@ func newCollector(c *Applier) *collector {
 	return &collector{c: c, known: map[string]fate{}, asked: map[types.UID]fate{}}
 }
 
-// volumes lists the claims that go with their owners and are not known otherwise.
+// volumes lists the claims that are deleted with their owners and are not known otherwise.
 func (x *collector) volumes(ctx context.Context) ([]string, error) {
 	if len(x.known) == 0 {
 		return nil, nil

@@ -58,7 +58,7 @@ func (c *Applier) Place(ctx context.Context, all []*unstructured.Unstructured, n
 	return out, nil
 }
 
-// occupied names an object of a namespace that outlives the objects that go with the set; "" if there is none. It leaves out objects that Kubernetes
+// occupied names an object of a namespace that outlives the objects removed with the set; "" if there is none. It leaves out objects that Kubernetes
 // puts into each namespace, and objects whose owners are removed. foreseen means that the definitions among them will be gone by then, with their
 // objects.
 func (c *Applier) occupied(ctx context.Context, namespace, addon string, going []ref, foreseen bool) (string, error) {
@@ -169,7 +169,7 @@ func (c *Applier) Occupied(ctx context.Context, going []Ref, addon string) ([]st
 	return out, nil
 }
 
-// undefined reports whether a definition is among the objects that go and is gone, or going, in the cluster: its objects go with it. If this is foreseen, the cluster
+// undefined reports whether a definition is among the removed objects and is deleted, or being deleted, in the cluster: its objects are deleted with it. If this is foreseen, the cluster
 // still has it.
 func (c *Applier) undefined(ctx context.Context, r ref, known map[string]fate, foreseen bool) (bool, error) {
 	if goes := known[r.identity()].goes; !goes || foreseen {
@@ -189,7 +189,7 @@ func (c *Applier) undefined(ctx context.Context, r ref, known map[string]fate, f
 	return d.GetDeletionTimestamp() != nil, nil
 }
 
-// outlives reports whether an object stays when the objects that go are gone. Namespaces are deleted last: an object of the set that is not being deleted
+// outlives reports whether an object stays after the removed objects are deleted. Namespaces are deleted last: an object of the set that is not being deleted
 // by then was kept, or another set has taken it over.
 func (x *collector) outlives(ctx context.Context, o *metav1.PartialObjectMetadata, kind string) (bool, error) {
 	ofNamespace := kind == "ServiceAccount" && o.Name == "default" || kind == "ConfigMap" && o.Name == "kube-root-ca.crt"

@@ -313,7 +313,7 @@ func TestMovedObject(t *testing.T) {
 			t.Errorf("without a word about the move:\n%s", words(f))
 		}
 		former.Heirs, o.Moved = map[string]string{id: o.Addon}, map[string]string{id: former.Addon}
-		if f := s.examine(t, configMap, former); len(f.Pruned) != 0 || !strings.Contains(words(f), "goes over to manifests db") {
+		if f := s.examine(t, configMap, former); len(f.Pruned) != 0 || !strings.Contains(words(f), "moves to manifests db") {
 			t.Errorf("the former set: %v\n%s", f.Pruned, words(f))
 		}
 		if f := s.examine(t, operator, o); len(f.Refused) != 0 {

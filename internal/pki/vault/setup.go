@@ -129,7 +129,7 @@ vault write auth/%s/role/%s bound_service_account_names=naupegos bound_service_a
 `, mount, auth.Role, policy)
 	}
 	return fmt.Sprintf(`
-# How it signs in: a token that lives as long as it is renewed within a month. It goes into a file that only its owner can read, or into $VAULT_TOKEN.
+# How it signs in: a token that lives as long as it is renewed within a month. Write it to a file that only its owner can read, or into $VAULT_TOKEN.
 vault token create -policy=%s -period=768h -orphan -field=token
 `, policy)
 }

@@ -47,7 +47,7 @@ func (s *Server) find(ctx context.Context, mount string, certificate []byte) (st
 	id, others, err := s.lookUp(ctx, mount, certificate)
 	if err == nil && id == "" {
 		err = fail.New(fail.Refused, "none of the %d issuers of %s has the certificate of the cluster's authority", others, mount).At(s.where()).
-			Do("the cluster goes by the authority that it was built with: name the mount that has it, or import it there")
+			Do("the cluster uses the authority that it was built with: name the mount that has it, or import it there")
 	}
 	return id, err
 }

@@ -66,7 +66,7 @@ func disruptionWords(p *plan.Plan) []string {
 		return []string{"removes cluster " + p.Cluster + " and all its data."}
 	}
 	has, later := map[plan.Disruption]bool{}, map[plan.Disruption]bool{}
-	var removed, replaced, dropped []string // machines that go, machines that stay but lose their data, and parts of the cluster that go
+	var removed, replaced, dropped []string // removed machines, machines that stay but lose their data, and removed parts of the cluster
 	for _, s := range p.Steps {
 		has[s.Disruption()], later[s.Announces] = true, true
 		list, what := &removed, s.Subject
@@ -92,7 +92,7 @@ func disruptionWords(p *plan.Plan) []string {
 		sentences = append(sentences, what+", with the data that is stored only there.")
 	}
 	if len(dropped) > 0 {
-		sentences = append(sentences, "removes "+words.First(dropped, 10)+" from the cluster; the steps below say what goes with it.")
+		sentences = append(sentences, "removes "+words.First(dropped, 10)+" from the cluster; the steps below say what is lost with it.")
 	}
 	if len(replaced) > 0 {
 		sentences = append(sentences, "replaces data on "+words.First(replaced, 10)+"; the steps below say what is lost.")

@@ -56,7 +56,7 @@ func (p *Provider) Outdated(ctx context.Context) (map[string]provider.Newer, err
 	return newer, nil
 }
 
-// renewal returns the order for an installed machine: the new system goes onto its present disk, whatever the document now says about disks.
+// renewal returns the order for an installed machine: the new system is written to its present disk, whatever the document now says about disks.
 func (p *Provider) renewal(ctx context.Context, m *registry.Machine, spec provider.MachineSpec) (*order.Order, error) {
 	o, err := p.order(ctx, m, spec)
 	if err == nil {

@@ -29,6 +29,7 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
+	"github.com/naupegos/naupegos/internal/provider/openstack/credential"
 	"github.com/naupegos/naupegos/internal/testkit"
 	faults "github.com/naupegos/naupegos/test/openstack/fault"
 )
@@ -76,7 +77,7 @@ func TestCloudCredential(t *testing.T) {
 	testkit.Must(t, err)
 	second, err := p.NewCloudCredential(ctx, "")
 	testkit.Must(t, err)
-	if ok, err := p.accepts(ctx, c, first); !ok || err != nil {
+	if _, err := credential.SignIn(ctx, c, first); err != nil {
 		t.Errorf("the old credential does not work before it is pruned: %v", err)
 	}
 	if n, err := p.PruneCloudCredentials(ctx, second.ID); n != 1 || err != nil {
@@ -85,7 +86,7 @@ func TestCloudCredential(t *testing.T) {
 	if n := len(rulesOf(ctx, t, p)); n != rules {
 		t.Errorf("%d access rules of %d are left to the second credential", n, rules)
 	}
-	if ok, err := p.accepts(ctx, c, first); ok || err != nil {
+	if _, err := credential.SignIn(ctx, c, first); cloud.Status(err) != http.StatusUnauthorized && cloud.Status(err) != http.StatusNotFound {
 		t.Errorf("the old credential works after it was pruned: %v", err)
 	}
 	third, err := p.EnsureCloudCredential(ctx, &first)
@@ -118,7 +119,7 @@ func isBounded(ctx context.Context, t *testing.T, p *Provider, cred provider.Clo
 	t.Helper()
 	own, err := p.cloud(ctx)
 	testkit.Must(t, err)
-	pc, err := signIn(ctx, own, cred)
+	pc, err := credential.SignIn(ctx, own, cred)
 	testkit.Must(t, err)
 	as := func(sc *gophercloud.ServiceClient) *gophercloud.ServiceClient {
 		bounded := *sc
@@ -145,7 +146,7 @@ func isBounded(ctx context.Context, t *testing.T, p *Provider, cred provider.Clo
 	_, err = volumes.Get(ctx, volume, made.ID).Extract()
 	testkit.Must(t, err)
 	deleteVolume(t, volume, made.ID)
-	outside, err := p.externalNetwork(ctx)
+	outside, err := p.existing.External(ctx)
 	testkit.Must(t, err)
 	address, err := floatingips.Create(ctx, network, floatingips.CreateOpts{FloatingNetworkID: outside}).Extract()
 	testkit.Must(t, err)
@@ -196,7 +197,9 @@ func goesBack(ctx context.Context, t *testing.T, n *tenant) {
 			t.Errorf("it is not told that %q refuses: %s", want, cred.Reach)
 		}
 	}
-	all, err := p.credentials(ctx)
+	c, me, err := p.signedIn(ctx)
+	testkit.Must(t, err)
+	all, err := cloud.Pages(ctx, applicationcredentials.List(c.Identity, me.User.ID, nil), applicationcredentials.ExtractApplicationCredentials)
 	testkit.Must(t, err)
 	left := 0
 	for _, a := range all {

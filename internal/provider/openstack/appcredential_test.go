@@ -8,6 +8,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
@@ -162,4 +163,36 @@ func TestUnboundedCredential(t *testing.T) {
 	if len(f.kinds["credentials"]) != 0 || len(f.kinds["rules"]) != 0 {
 		t.Errorf("there are %v and %v", f.kinds["credentials"], f.kinds["rules"])
 	}
+}
+
+// TestCredentialForDesignate: the credential admits calls of Designate only if the document has external-dns write there, and says so; a Designate that takes
+// no credential with access rules is named, and so is a cloud without one.
+func TestCredentialForDesignate(t *testing.T) {
+	useFake(t)
+	f := &fakeKeystone{fakeCloud: newFakeCloud()}
+	f.addZone("example.org.")
+	doc := fakeDocument(t)
+	rules := func() string { return fmt.Sprint(f.kinds["rules"]) }
+	provider := func() *Provider {
+		p := f.provider(t, "t3-life-0badc0de")
+		p.opts.Cluster = doc
+		return p
+	}
+	cred := testkit.Value(provider().NewCloudCredential(t.Context(), ""))(t)
+	if !cred.Bounded || cred.DNS || strings.Contains(rules(), "service:dns") {
+		t.Errorf("without the addon: %+v, with rules %s", cred.DNS, rules())
+	}
+	doc.Spec.Addons = []v1alpha1.Addon{{Name: v1alpha1.AddonExternalDNS, ExternalDNS: &v1alpha1.ExternalDNS{Designate: &v1alpha1.Designate{Zones: []string{"example.org"}}}}}
+	cred = testkit.Value(provider().NewCloudCredential(t.Context(), ""))(t)
+	if !cred.Bounded || !cred.DNS || !strings.Contains(rules(), "path:/v2/zones/*/recordsets service:dns") {
+		t.Errorf("with the addon: %t, with rules %s", cred.DNS, rules())
+	}
+	f.untyped = "designate"
+	cred = testkit.Value(provider().NewCloudCredential(t.Context(), ""))(t)
+	if cred.Bounded || cred.DNS || !strings.Contains(cred.Reach, "dns (service_type = dns)") {
+		t.Errorf("a Designate that refuses access rules: %t, %s", cred.Bounded, cred.Reach)
+	}
+	f.lacks = "dns"
+	_, err := provider().NewCloudCredential(t.Context(), "")
+	testkit.Fails(t, err, fail.Refused, "find the dns service", "rfc2136")
 }

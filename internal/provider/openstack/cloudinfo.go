@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/availabilityzones"
 	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/pools"
 
 	"github.com/naupegos/naupegos/internal/fail"
@@ -36,21 +35,21 @@ func (p *Provider) CloudInfo(ctx context.Context) (provider.CloudInfo, error) {
 		return provider.CloudInfo{}, err
 	}
 	info := provider.CloudInfo{SubnetID: s.ID}
-	if info.FloatingNetworkID, err = p.externalNetwork(ctx); err != nil {
+	if info.FloatingNetworkID, err = p.existing.External(ctx); err != nil {
 		if fail.KindOf(err) != fail.Refused || p.needsExternal() {
 			return info, err
 		}
 		info.FloatingNetworkID, info.InternalBalancers = "", true // Services get addresses of the machines' network
 	}
 	if info.FloatingNetworkID != "" {
-		if info.FloatingSubnetID, err = floatingSubnet(ctx, p); err != nil {
+		if info.FloatingSubnetID, err = p.existing.FloatingSubnet(ctx); err != nil {
 			return info, err
 		}
 	}
-	if info.BalancerClasses, err = balancerClasses(ctx, p); err != nil {
+	if info.BalancerClasses, err = p.existing.BalancerClasses(ctx); err != nil {
 		return info, err
 	}
-	volumes, err := p.volumeZones(ctx, true)
+	volumes, err := p.existing.VolumeZones(ctx, true)
 	if err != nil {
 		return info, err
 	}
@@ -122,100 +121,11 @@ func (p *Provider) nodeZones(ctx context.Context) ([]string, error) {
 		}
 		zones := p.shape(role, m.Pool).Zones
 		if len(zones) == 0 {
-			return p.serverZones(ctx, true)
+			return p.existing.ServerZones(ctx, true)
 		}
 		named = append(named, zones...)
 	}
 	return named, nil
-}
-
-// listedZone is an availability zone, as the cloud lists it.
-type listedZone struct {
-	name string
-	away bool // nothing can be made in it for now
-}
-
-// zoneNames returns the sorted names of zones; away includes zones in maintenance.
-func zoneNames(zones []listedZone, away bool) []string {
-	names := []string{}
-	for _, z := range zones {
-		if away || !z.away {
-			names = append(names, z.name)
-		}
-	}
-	slices.Sort(names)
-	return names
-}
-
-// serverZones lists the zones for servers, sorted: those in which servers can be made now or, with away, all.
-func (p *Provider) serverZones(ctx context.Context, away bool) ([]string, error) {
-	p.lookups.mu.Lock()
-	defer p.lookups.mu.Unlock()
-	if p.lookups.serverZones != nil {
-		return zoneNames(p.lookups.serverZones, away), nil
-	}
-	c, err := p.cloud(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var zones struct {
-		Info []struct {
-			Name  string `json:"zoneName"`
-			State struct {
-				Available bool `json:"available"`
-			} `json:"zoneState"`
-		} `json:"availabilityZoneInfo"`
-	}
-	if err := cloud.Get(ctx, c.Compute, &zones, "os-availability-zone"); err != nil {
-		return nil, cloud.Wrap(err, "list availability zones")
-	}
-	p.lookups.serverZones = []listedZone{}
-	for _, z := range zones.Info {
-		p.lookups.serverZones = append(p.lookups.serverZones, listedZone{z.Name, !z.State.Available})
-	}
-	return zoneNames(p.lookups.serverZones, away), nil
-}
-
-// volumeZones returns the sorted zones for volumes: those in which volumes can be made now or, with away, all. Many clouds have only one.
-func (p *Provider) volumeZones(ctx context.Context, away bool) ([]string, error) {
-	p.lookups.mu.Lock()
-	defer p.lookups.mu.Unlock()
-	if p.lookups.volumeZones != nil {
-		return zoneNames(p.lookups.volumeZones, away), nil
-	}
-	c, err := p.cloud(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if c.Volume == nil {
-		return nil, nil
-	}
-	page, err := availabilityzones.List(c.Volume).AllPages(ctx) // EachPage can't read this kind of page
-	if err != nil {
-		return nil, cloud.Wrap(err, "list the availability zones of volumes")
-	}
-	list, err := availabilityzones.ExtractAvailabilityZones(page)
-	if err != nil {
-		return nil, cloud.Wrap(err, "read the availability zones of volumes")
-	}
-	p.lookups.volumeZones = []listedZone{}
-	for _, z := range list {
-		p.lookups.volumeZones = append(p.lookups.volumeZones, listedZone{z.ZoneName, !z.ZoneState.Available})
-	}
-	return zoneNames(p.lookups.volumeZones, away), nil
-}
-
-// volumeZoneFor returns the zone for the root volume of a machine: the volume zone with the name of the machine's zone if volumes can be made there now,
-// because some clouds attach no volume from another zone; otherwise empty, and the cloud chooses.
-func (p *Provider) volumeZoneFor(ctx context.Context, machine string) (string, error) {
-	if machine == "" {
-		return "", nil
-	}
-	all, err := p.volumeZones(ctx, false)
-	if err != nil || !slices.Contains(all, machine) {
-		return "", err
-	}
-	return machine, nil
 }
 
 // ClientCertificate returns the client certificate and key that the user's settings name for the cloud; empty if they name none.

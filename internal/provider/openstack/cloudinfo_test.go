@@ -64,14 +64,14 @@ func TestZonesThatAreAway(t *testing.T) {
 		f.away = away
 		p := fakeProvider(t, f, doc)
 		info := provider.CloudInfo{}
-		placeVolumes(&info, testkit.Value(p.volumeZones(t.Context(), true))(t), testkit.Value(p.serverZones(t.Context(), true))(t))
+		placeVolumes(&info, testkit.Value(p.existing.VolumeZones(t.Context(), true))(t), testkit.Value(p.existing.ServerZones(t.Context(), true))(t))
 		if !info.IgnoreVolumeZone || info.VolumeZone != "a" {
 			t.Errorf("%v are away: %+v", away, info)
 		}
-		if now := testkit.Value(p.serverZones(t.Context(), false))(t); slices.Contains(now, "a") == slices.Contains(away, "a") {
+		if now := testkit.Value(p.existing.ServerZones(t.Context(), false))(t); slices.Contains(now, "a") == slices.Contains(away, "a") {
 			t.Errorf("%v are away, and servers are made in %v", away, now)
 		}
-		if root := testkit.Value(p.volumeZoneFor(t.Context(), "a"))(t); (root == "a") == slices.Contains(away, "a") {
+		if root := testkit.Value(p.existing.VolumeZoneFor(t.Context(), "a"))(t); (root == "a") == slices.Contains(away, "a") {
 			t.Errorf("%v are away, and the root volume of a machine in a is made in %q", away, root)
 		}
 	}

@@ -139,7 +139,7 @@ func createDataVolume(ctx context.Context, p *Provider, m provider.MachineSpec, 
 	if err != nil {
 		return volumes.Volume{}, err
 	}
-	place, err := p.volumeZoneFor(ctx, zone(p.shape(m.Role, m.Pool), m.Index))
+	place, err := p.existing.VolumeZoneFor(ctx, zone(p.shape(m.Role, m.Pool), m.Index))
 	if err != nil {
 		return volumes.Volume{}, err
 	}

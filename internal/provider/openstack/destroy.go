@@ -18,15 +18,20 @@ import (
 
 const sweepStep = "destroy-rest"
 
-// DestroyMachine returns the step that removes a machine and its own resources: server, volumes, floating IP and ports.
+// DestroyMachine returns the step that removes a machine and its own resources: server, volumes, floating IP and ports. It requires consent if the
+// machine has additional volumes.
 func (p *Provider) DestroyMachine(m provider.Machine) *plan.Step {
 	var lost []string
 	for _, v := range dataVolumesOf(p, m.Name) {
 		lost = append(lost, lostVolume(v, m.Name))
 	}
+	consent := ""
+	if len(lost) > 0 {
+		consent = provider.ConsentVolumes
+	}
 	return &plan.Step{
 		ID: provider.DestroyStep(m.Name), Action: plan.Destroy, Title: "destroy machine " + m.Name, Subject: m.Name,
-		Reason: "it is no longer wanted", Details: lost, Timeout: 3*p.opts.Timeouts.Delete + time.Minute,
+		Reason: "it is no longer wanted", Details: lost, Consent: consent, Timeout: 3*p.opts.Timeouts.Delete + time.Minute,
 		Run: func(ctx context.Context, progress plan.Progress) error {
 			if err := p.balancer.RemoveMember(ctx, m, silent{}); err != nil {
 				return fail.Wrap(fail.KindOf(err), err, "take the machine out of the load balancer").At(m.Name)
@@ -86,8 +91,8 @@ func (p *Provider) Destroy(ctx context.Context, seen *provider.Inventory) []*pla
 	if seen != nil {
 		for _, m := range seen.Machines {
 			s := p.DestroyMachine(m)
-			s.Reason = "the cluster is destroyed"
-			s.Run = func(ctx context.Context, progress plan.Progress) error { return p.wipe(ctx, m.Name, progress) } // the load balancer goes as a whole
+			s.Reason, s.Consent = "the cluster is destroyed", ""                                                     // the user agrees to lose everything
+			s.Run = func(ctx context.Context, progress plan.Progress) error { return p.wipe(ctx, m.Name, progress) } // the load balancer is deleted as a whole
 			steps = append(steps, s)
 		}
 	}
@@ -103,6 +108,9 @@ func (p *Provider) Destroy(ctx context.Context, seen *provider.Inventory) []*pla
 	details := p.others()
 	if err != nil {
 		details = append(details, "server groups, which can't be listed now: "+err.Error())
+	}
+	if why := p.dns.Unseen(); why != "" {
+		details = append(details, "DNS records, which can't be listed now: "+why)
 	}
 	stays := p.strangersKeypair()
 	if stays != "" {

@@ -116,8 +116,13 @@ func (f *fakeCloud) strike(n int, what fault0, dies bool) (context.Context, cont
 // TestEveryCallOfApply makes every single call of an apply fail in every way; one more run must have the result of an undisturbed run.
 func TestEveryCallOfApply(t *testing.T) {
 	useFake(t)
-	doc := fakeDocument(t)
-	good := newFakeCloud()
+	doc := dnsDocument(t, "")
+	made := func() *fakeCloud {
+		f := newFakeCloud()
+		f.addZone("example.org.")
+		return f
+	}
+	good := made()
 	if err := apply(t.Context(), fakeProvider(t, good, doc)); err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +131,7 @@ func TestEveryCallOfApply(t *testing.T) {
 	for _, m := range wantedMishaps(t) {
 		t.Run(m.name, func(t *testing.T) {
 			for n := 1; n <= calls; n++ {
-				f := newFakeCloud()
+				f := made()
 				ctx, cancel := f.strike(n, m.what, m.dies)
 				first := apply(ctx, fakeProvider(t, f, doc))
 				cancel()
@@ -159,9 +164,10 @@ func TestEveryCallOfApply(t *testing.T) {
 // TestEveryCallOfDestroy does the same to a destroy: one more leaves nothing of the cluster, and everything else.
 func TestEveryCallOfDestroy(t *testing.T) {
 	useFake(t)
-	doc := fakeDocument(t)
+	doc := dnsDocument(t, "")
 	ready := func() *fakeCloud {
 		f := newFakeCloud()
+		f.addRecord(f.addZone("example.org."), "A", "t3-life.example.org.", "naupegos-cluster=t3-life-0badc0de0")
 		f.add("networks", thing{"name": "t3-life-0badc0de", "description": "naupegos-cluster=t3-life-0badc0de0"})
 		f.add("volumes", thing{"name": "t3-life-cp-1", "status": "available", "metadata": thing{"naupegos_cluster": "t3-life"}})
 		f.add("os-server-groups", thing{"name": "t3-life-0badc0de0.worker"})

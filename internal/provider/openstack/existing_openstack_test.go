@@ -96,7 +96,7 @@ func TestExisting(t *testing.T) {
 	spec := strings.NewReplacer("rootVolumeGiB: 1", "rootVolumeGiB: 1, rootVolumeType: "+bed.FastVolumeType+", configDrive: true",
 		"replicas: 1, machine", "replicas: 1, schedulable: true, machine", "  workers:\n    - {name: w, replicas: 1}\n", "").Replace(smallSpec)
 	first, _ := testProvider(t, testDocument(t, name, spec), id)
-	external, err := first.externalNetwork(ctx)
+	external, err := first.existing.External(ctx)
 	testkit.Must(t, err)
 	g := give(ctx, t, first.session.c, id+"x", external)
 	before := g.look(ctx, t)

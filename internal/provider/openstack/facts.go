@@ -89,9 +89,9 @@ func (f preflight) site(ctx context.Context) error {
 		return err
 	}
 	if f.needsExternal() {
-		_, err := f.externalNetwork(ctx)
+		_, err := f.existing.External(ctx)
 		if err == nil {
-			_, err = floatingSubnet(ctx, f.Provider)
+			_, err = f.existing.FloatingSubnet(ctx)
 		} else if fail.KindOf(err) == fail.Refused { // routing reports it
 			err = nil
 		}
@@ -99,7 +99,7 @@ func (f preflight) site(ctx context.Context) error {
 			return err
 		}
 	}
-	_, err := balancerClasses(ctx, f.Provider)
+	_, err := f.existing.BalancerClasses(ctx)
 	return f.found.refusal(aboutNetworks, err)
 }
 
@@ -155,7 +155,7 @@ func (f preflight) judgeRouter(ctx context.Context, id, what string) error {
 	switch {
 	case r.GatewayInfo.NetworkID != "" && !f.wantsFloating():
 	case r.GatewayInfo.NetworkID != "":
-		external, err := f.externalNetwork(ctx)
+		external, err := f.existing.External(ctx)
 		if err != nil { // routing reports it
 			return nil //nolint:nilerr // see above
 		}
@@ -172,16 +172,16 @@ func (f preflight) judgeRouter(ctx context.Context, id, what string) error {
 
 // routing checks that the network service supports what the cluster needs, and finds the external network if the cluster needs one.
 func (f preflight) routing(ctx context.Context) error {
-	if f.lacks.has(kindGroups) {
+	if f.lacks.Has(cloud.KindGroups) {
 		f.found.add(aboutNetworks, "the network service has no security groups, which alone protect the machines: have the cloud's operator enable them")
 	}
-	if f.needsExternal() && (f.lacks.has(kindRouters) || f.lacks.has(kindFloating)) {
+	if f.needsExternal() && (f.lacks.Has(cloud.KindRouters) || f.lacks.Has(cloud.KindFloating)) {
 		f.found.add(aboutNetworks, "the network service has no routers or floating IPs: put the machines into a network that is there (network.existing), without floating IPs")
 		return nil
 	}
 	if !f.needsExternal() {
 		return nil
 	}
-	_, err := f.externalNetwork(ctx)
+	_, err := f.existing.External(ctx)
 	return f.found.refusal(aboutNetworks, err)
 }

@@ -39,6 +39,7 @@ type fakeCloud struct {
 	hidden         []thing                         // flavors that lists do not show
 	balancing      string                          // the newest version that Octavia speaks
 	front          func(w http.ResponseWriter)     // the answer in front of Octavia, instead of its versions
+	unpublished    bool                            // Designate's name servers take nothing over
 }
 
 type thing map[string]any
@@ -165,6 +166,8 @@ func (f *fakeCloud) serve(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		f.octavia(w, r, rest[1:], body)
+	case "designate":
+		f.designate(w, r, rest, body)
 	case "probe":
 		if len(rest) == 2 { // v2/images/ID: of whatever visibility, which lists hide
 			if t := f.get("images", rest[1]); t != nil {
@@ -186,9 +189,9 @@ func (f *fakeCloud) login(w http.ResponseWriter) {
 	for kind, u := range map[string]string{
 		"network": "http://neutron/", "compute": "http://nova/v2.1", "block-storage": "http://cinder/v3/project",
 		"image": "http://probe/", "identity": "http://keystone/v3",
-		"load-balancer": "http://octavia/",
+		"load-balancer": "http://octavia/", "dns": "http://designate/",
 	} {
-		if slices.Contains(strings.Fields(f.lacks), kind) {
+		if slices.Contains(strings.Fields(f.lacks), kind) || kind == "dns" && f.kinds["zones"] == nil {
 			continue
 		}
 		var endpoints []thing

@@ -33,11 +33,11 @@ func (p *Provider) ensureFloatingIP(ctx context.Context, portID string, tags []s
 		}
 	}
 	if !ok {
-		external, err := p.externalNetwork(ctx)
+		external, err := p.existing.External(ctx)
 		if err != nil {
 			return f, err
 		}
-		subnet, err := floatingSubnet(ctx, p)
+		subnet, err := p.existing.FloatingSubnet(ctx)
 		if err != nil {
 			return f, err
 		}

@@ -69,7 +69,7 @@ func (p *Provider) pinHostKeys(ctx context.Context, machine string, s servers.Se
 			return nil
 		case err != nil && noConsole(err):
 			return fail.Wrap(fail.Refused, cloud.Wrap(err, "read the console"), "this cloud serves no console log, from which its SSH host keys could be known").At(machine).
-				Do("set spec.provider.openstack.trustOnFirstUse to true, if nobody can be between you and the machine at the first contact")
+				Do("set spec.provider.openstack.trustOnFirstUse to true, if the path between you and the machine is trusted at the first contact")
 		case err != nil && !fail.Waitable(cloud.Wrap(err, "")) && cloud.Status(err) != 409: // 409: the server has no console yet
 			return cloud.Wrap(err, "read the console of %s", machine)
 		case time.Now().After(limit) && trust:

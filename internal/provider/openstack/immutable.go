@@ -85,7 +85,7 @@ func (p *Provider) checkRouter(ctx context.Context) error {
 		}
 		return nil
 	}
-	want, err := p.existingRouter(ctx)
+	want, err := p.existing.Router(ctx)
 	if err == nil && want != port.DeviceID {
 		err = lasts(field, "the machines' network is attached to router %s, and can't move to router %s", port.DeviceID, p.spec().Network.Router)
 	}
@@ -105,7 +105,7 @@ func (p *Provider) checkExternal(ctx context.Context) error {
 	if len(have) == 0 || p.spec().ExternalNetwork == "" {
 		return nil
 	}
-	want, err := p.externalNetwork(ctx)
+	want, err := p.existing.External(ctx)
 	if err != nil {
 		return err
 	}

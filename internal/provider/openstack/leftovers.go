@@ -259,7 +259,7 @@ func freeRound(ctx context.Context, p *Provider, left provider.Leftovers, progre
 	return refused, nil
 }
 
-// freeAddresses releases the floating IPs that the cluster's controller made for a Service's load balancer, before the load balancer goes, so
+// freeAddresses releases the floating IPs that the cluster's controller made for a Service's load balancer, before the load balancer is deleted, so
 // that they can still be found after a crash. Their description identifies them; a floating IP that a user assigned to a Service stays.
 func freeAddresses(ctx context.Context, p *Provider, b provider.LeftBalancer) error {
 	c, err := p.network(ctx)
@@ -267,7 +267,7 @@ func freeAddresses(ctx context.Context, p *Provider, b provider.LeftBalancer) er
 		return err
 	}
 	all, err := cloud.Pages(ctx, floatingips.List(c, floatingips.ListOpts{PortID: b.Port}), floatingips.ExtractFloatingIPs)
-	if p.lacks.learns(kindFloating, err) {
+	if p.lacks.Learns(cloud.KindFloating, err) {
 		return nil
 	}
 	if err != nil {

@@ -2,8 +2,6 @@ package openstack
 
 import (
 	"context"
-	"slices"
-	"sync"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
@@ -36,12 +34,12 @@ func (p *Provider) caches() known {
 				return subnets.List(c, subnets.ListOpts{Description: q.description, Tags: q.tags, NotTags: q.notTags})
 			},
 			func(s subnets.Subnet) (string, string, []string) { return s.ID, s.Description, s.Tags }),
-		routers: neutron(p, kindRouters, routers.ExtractRouters,
+		routers: neutron(p, cloud.KindRouters, routers.ExtractRouters,
 			func(c *gophercloud.ServiceClient, q query) pagination.Pager {
 				return routers.List(c, routers.ListOpts{Description: q.description, Tags: q.tags, NotTags: q.notTags})
 			},
 			func(r routers.Router) (string, string, []string) { return r.ID, r.Description, r.Tags }),
-		groups: neutron(p, kindGroups, groups.ExtractGroups,
+		groups: neutron(p, cloud.KindGroups, groups.ExtractGroups,
 			func(c *gophercloud.ServiceClient, q query) pagination.Pager {
 				return groups.List(c, groups.ListOpts{Description: q.description, Tags: q.tags, NotTags: q.notTags})
 			},
@@ -51,7 +49,7 @@ func (p *Provider) caches() known {
 				return ports.List(c, ports.ListOpts{Description: q.description, Tags: q.tags, NotTags: q.notTags})
 			},
 			func(o ports.Port) (string, string, []string) { return o.ID, o.Description, o.Tags }),
-		floating: neutron(p, kindFloating, floatingips.ExtractFloatingIPs,
+		floating: neutron(p, cloud.KindFloating, floatingips.ExtractFloatingIPs,
 			func(c *gophercloud.ServiceClient, q query) pagination.Pager {
 				return floatingips.List(c, floatingips.ListOpts{Description: q.description, Tags: q.tags, NotTags: q.notTags})
 			},
@@ -62,39 +60,6 @@ func (p *Provider) caches() known {
 		serverGroups: cache.New(func(g servergroups.ServerGroup) string { return g.ID }, p.listServerGroups),
 		keypairs:     cache.New(func(k keypairs.KeyPair) string { return k.Name }, p.listKeypairs),
 	}
-}
-
-// Kinds of Neutron resources that belong to extensions, which some clouds lack.
-const (
-	kindRouters  = "routers"
-	kindGroups   = "security groups"
-	kindFloating = "floating IPs"
-)
-
-// lacks remembers which extension kinds the cloud does not know.
-type lacks struct {
-	mu    sync.Mutex
-	kinds map[string]bool
-}
-
-// learns evaluates the error of a list, and reports whether the cloud does not know the kind.
-func (l *lacks) learns(kind string, err error) bool {
-	absent := cloud.Gone(err) && slices.Contains([]string{kindRouters, kindGroups, kindFloating}, kind)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.kinds == nil {
-		l.kinds = map[string]bool{}
-	}
-	if err == nil || absent {
-		l.kinds[kind] = absent
-	}
-	return absent
-}
-
-func (l *lacks) has(kind string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.kinds[kind]
 }
 
 // query holds the filters of a Neutron list.
@@ -116,7 +81,7 @@ func neutron[T any](p *Provider, what string, extract func(pagination.Page) ([]T
 		seen := map[string]bool{}
 		for _, q := range []query{{description: mark, notTags: mark}, {tags: mark}} { // in this order: a resource tagged between the two calls shows in the second
 			all, err := cloud.Pages(ctx, pager(c.Network, q), extract)
-			if p.lacks.learns(what, err) {
+			if p.lacks.Learns(what, err) {
 				return nil, nil
 			}
 			if err != nil {

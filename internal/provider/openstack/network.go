@@ -211,13 +211,13 @@ func (p *Provider) ensureSubnet(ctx context.Context, net networks.Network) (subn
 // ensureRouter returns the ID of the router: the one that the document names, or the cluster's own.
 func (p *Provider) ensureRouter(ctx context.Context) (string, error) {
 	if !p.ownRouter() {
-		return p.existingRouter(ctx)
+		return p.existing.Router(ctx)
 	}
 	c, err := p.network(ctx)
 	if err != nil {
 		return "", err
 	}
-	external, err := p.externalNetwork(ctx)
+	external, err := p.existing.External(ctx)
 	if err != nil {
 		return "", err
 	}

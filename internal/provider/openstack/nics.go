@@ -38,16 +38,16 @@ func ensureNICs(ctx context.Context, p *Provider, m provider.MachineSpec) ([]ser
 	var missing []newPort
 	var keep []string
 	for i, n := range s.Networks {
-		at, err := sitePlace(ctx, p, n)
+		at, err := p.existing.Place(ctx, n)
 		if err != nil {
 			return nil, err
 		}
-		want := newPort{Name: nicName(p, m.Name, i), Description: p.n.Mark(), NetworkID: at.network, Tags: p.n.RoleTags(roleNIC)}
-		if at.subnet != "" {
-			want.FixedIPs = []ports.IP{{SubnetID: at.subnet}}
+		want := newPort{Name: nicName(p, m.Name, i), Description: p.n.Mark(), NetworkID: at.Network, Tags: p.n.RoleTags(roleNIC)}
+		if at.Subnet != "" {
+			want.FixedIPs = []ports.IP{{SubnetID: at.Subnet}}
 		}
-		switch groups := siteGroups(p, s); {
-		case at.open:
+		switch groups := p.existing.Groups(s.SecurityGroups); {
+		case at.Open:
 			want.SecurityGroups = &[]string{}
 		case s.Unfiltered():
 			want.SecurityGroups, want.PortSecurity = &[]string{}, s.PortSecurity

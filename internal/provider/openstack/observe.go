@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -53,9 +54,10 @@ func (p *Provider) reload(ctx context.Context) error {
 		g.Go(func() error { return s.Load(all) })
 	}
 	g.Go(func() error { return p.balancer.Observe(all) })
+	g.Go(func() error { return p.dns.Observe(all) })
 	if p.spec().ExternalNetwork != "" { // needed for comparison with the current network; in parallel it takes no extra time
 		g.Go(func() error {
-			_, err := p.externalNetwork(all)
+			_, err := p.existing.External(all)
 			if fail.KindOf(err) == fail.Refused { // checkExternal and Preflight report it if it matters
 				err = nil
 			}
@@ -71,10 +73,7 @@ func (p *Provider) reload(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := p.checkBalancing(ctx); err != nil {
-		return err
-	}
-	return p.checkVolumes()
+	return cmp.Or(p.checkBalancing(ctx), p.checkVolumes())
 }
 
 // checkBalancing returns an error if resources of the cluster exist and its load balancer can't be listed: its removal could not be verified.
@@ -186,7 +185,7 @@ func (p *Provider) others() []string {
 			out = append(out, "floating IP "+f.FloatingIP)
 		}
 	}
-	out = append(out, p.balancer.Seen().Others()...)
+	out = append(append(out, p.balancer.Seen().Others()...), p.dns.Others()...)
 	slices.Sort(out) // a cloud may list in any order
 	return out
 }

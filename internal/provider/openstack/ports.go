@@ -142,20 +142,6 @@ func addressIn(o ports.Port, subnet string) string {
 	return ""
 }
 
-// knownSubnet returns the ID of the machines' subnet if it is known without a call to the cloud.
-func (p *Provider) knownSubnet() string {
-	if p.spec().Network.Existing == "" {
-		s, _ := p.known.subnets.Find(anything)
-		return s.ID
-	}
-	p.lookups.mu.Lock()
-	defer p.lookups.mu.Unlock()
-	if p.lookups.subnet != nil {
-		return p.lookups.subnet.ID
-	}
-	return ""
-}
-
 // portsPlans returns the steps that create missing ports and correct those that differ from the wanted state, and maps each of their machines
 // to the step that it waits for. Control-plane and gateway machines, on which others wait, come first and wait only for their own ports.
 // Workers wait for all ports: ports that are requested while Nova creates many machines' take several times as long (bench/openstack, 53

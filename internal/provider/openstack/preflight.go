@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -114,14 +115,11 @@ func (f preflight) networks(ctx context.Context) error {
 	if err := f.routing(ctx); err != nil {
 		return err
 	}
-	if err := f.found.refusal(aboutNetworks, f.checkReserved(ctx)); err != nil {
-		return err
-	}
-	if err := f.site(ctx); err != nil {
+	if err := cmp.Or(f.found.refusal(aboutNetworks, f.checkReserved(ctx)), f.site(ctx), f.found.refusal(aboutNetworks, f.dns.Preflight(ctx))); err != nil {
 		return err
 	}
 	if f.spec().Network.Existing != "" {
-		sub, err := f.existingSubnet(ctx)
+		sub, err := f.existing.Subnet(ctx)
 		if err != nil {
 			return f.found.refusal(aboutNetworks, err)
 		}
@@ -133,7 +131,7 @@ func (f preflight) networks(ctx context.Context) error {
 		return f.judge(ctx, sub)
 	}
 	if !f.ownRouter() {
-		id, err := f.existingRouter(ctx)
+		id, err := f.existing.Router(ctx)
 		if err != nil {
 			return f.found.refusal(aboutNetworks, err)
 		}

@@ -12,11 +12,12 @@ import (
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
+	"github.com/naupegos/naupegos/internal/provider/openstack/existing"
 )
 
 // sizes runs the checks that depend on flavors: images, and quotas.
 func (f preflight) sizes(ctx context.Context) error {
-	if _, err := f.flavors(ctx); err != nil {
+	if _, err := f.existing.Flavors(ctx); err != nil {
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
@@ -34,11 +35,11 @@ func (f preflight) shapes(ctx context.Context) error {
 		}
 		seen[poolName(m)] = true
 		s := f.shape(m.Role, m.Pool)
-		flavor, noFlavor := f.flavor(ctx, s.Flavor)
+		flavor, noFlavor := f.existing.Flavor(ctx, s.Flavor)
 		if err := f.refused(aboutFlavors, noFlavor, "flavor %q, wanted for %s", s.Flavor, poolName(m)); err != nil {
 			return err
 		}
-		image, noImage := f.image(ctx, s.Image)
+		image, noImage := f.existing.Image(ctx, s.Image)
 		if err := f.refused(aboutImages, noImage, "image %q, wanted for %s", s.Image, poolName(m)); err != nil {
 			return err
 		}
@@ -92,7 +93,7 @@ func (f preflight) zones(ctx context.Context) error {
 	if len(wanted) == 0 {
 		return nil
 	}
-	have, err := f.serverZones(ctx, false)
+	have, err := f.existing.ServerZones(ctx, false)
 	if err != nil {
 		return err
 	}
@@ -101,7 +102,7 @@ func (f preflight) zones(ctx context.Context) error {
 	}
 	for z, who := range wanted {
 		f.found.add(aboutZones, "availability zone %s, wanted for %s, does not exist or is not available; there are: %s",
-			z, who, listed(have))
+			z, who, existing.Listed(have))
 	}
 	return nil
 }

@@ -149,7 +149,8 @@ func randomSpec(r *rand.Rand) string {
 	access := "  access: {sshCIDRs: [198.51.100.0/24]" + pick(r, "", ", nodePortCIDRs: [203.0.113.0/24, 203.0.113.0/25]") + "}\n"
 	site := pick(r, "", access) + pick(r, "", "  registry: {}\n") + pick(r, "", "  kubernetes: {cni: none}\n  smokeTest: false\n", "  addons: [{name: metrics-server}, {name: node-exporter}]\n")
 	labels := mostly(r, pick(r, "", "", "      tags: [team=a, b]\n", "      metadata: {owner: me}\n"), "      floatingSubnet: gone\n") +
-		mostly(r, pick(r, "", "", "      loadBalancerClasses: [{name: inner, network: lan}]\n"), "      loadBalancerClasses: [{name: inner, network: gone}]\n")
+		mostly(r, pick(r, "", "", "      loadBalancerClasses: [{name: inner, network: lan}]\n"), "      loadBalancerClasses: [{name: inner, network: gone}]\n") +
+		mostly(r, pick(r, "", "", "      dns: {zone: example.org}\n"), "      dns: {zone: org, ttl: 1h}\n")
 	workers := ""
 	for i := range r.IntN(3) {
 		workers += fmt.Sprintf("    - {name: w%d, replicas: %d, machine: {%s}}\n", i, r.IntN(3), randomShape(r)+randomNetworks(r))
@@ -225,7 +226,11 @@ func randomCloud(r *rand.Rand) *fakeCloud {
 		f.add("ports", thing{"network_id": lan["id"], "device_id": router["id"], "device_owner": "network:router_interface",
 			"fixed_ips": []any{map[string]any{"ip_address": "192.168.20.1", "subnet_id": f.kinds["subnets"][0]["id"]}}, "security_groups": []any{}})
 	}
-	f.lacks = mostly(r, "", "load-balancer", "block-storage")
+	zone := f.addZone("example.org.")
+	if !often() {
+		f.addRecord(zone, "CNAME", pick(r, "api.example.org.", "api.t3-life.example.org."), "")
+	}
+	f.lacks = mostly(r, "", "load-balancer", "block-storage", "dns")
 	absent := mostly(r, "", "routers floatingips", "security-groups")
 	f.fault = func(_ int, call string) fault0 {
 		for _, kind := range strings.Fields(absent) {

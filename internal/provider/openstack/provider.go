@@ -23,17 +23,20 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/balancer"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
+	"github.com/naupegos/naupegos/internal/provider/openstack/credential"
+	"github.com/naupegos/naupegos/internal/provider/openstack/dns"
+	"github.com/naupegos/naupegos/internal/provider/openstack/existing"
 	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
 )
 
 // Provider makes, finds and removes the machines of one cluster in an OpenStack cloud.
 type Provider struct {
-	opts    Options
-	n       marks.Names
-	session session
-	lookups lookups
-	known   known
-	lacks   lacks // Neutron's missing kinds
+	opts     Options
+	n        marks.Names
+	session  session
+	existing *existing.Finder
+	known    known
+	lacks    cloud.Lacks // Neutron's missing kinds
 
 	odd []string // warnings of the last Preflight
 
@@ -44,6 +47,9 @@ type Provider struct {
 	former []floatingips.FloatingIP // the user's floating IPs that must leave the API's address; set by Steps
 
 	balancer *balancer.Keeper
+	dns      *dns.Keeper
+
+	*credential.Issuer // makes and deletes the cluster's credentials
 }
 
 var (
@@ -84,12 +90,18 @@ func New(o Options) (*Provider, error) {
 	}
 	p := &Provider{opts: o, n: marks.Names{ID: o.ClusterID, Cluster: o.Cluster.Metadata.Name}}
 	p.n.Site = marks.Site{Tags: p.spec().Tags, Metadata: p.spec().Metadata}
+	p.existing = existing.New(p.spec(), p.cloud, &p.lacks)
 	p.known = p.caches()
 	p.balancer = balancer.New(balancer.Options{
 		Names: p.n, Octavia: p.octavia(), Port: o.Cluster.Spec.Endpoint.Port, Floating: balancerAddress{p},
 		Timeouts: balancer.Timeouts{Boot: o.Timeouts.Boot, Delete: o.Timeouts.Delete, Step: o.Timeouts.Step, Poll: o.Timeouts.Poll},
 		Cloud:    p.cloud, Subnet: p.subnet, CIDR: p.cidr, Machine: p.Machine,
 	})
+	p.dns = dns.New(dns.Options{
+		Names: p.n, DNS: p.spec().DNS, Endpoint: o.Cluster.Spec.Endpoint, Step: o.Timeouts.Step, Poll: o.Timeouts.Poll,
+		Cloud: p.cloud, VIP: p.VIP, PublicVIP: p.PublicVIP, Machines: p.machines,
+	})
+	p.Issuer = credential.New(credential.Options{Names: p.n, Cloud: p.cloud, Balancing: p.balancer.Client, CACert: p.CACert, DNS: func() bool { return p.opts.Cluster.UsesDesignate() }})
 	return p, nil
 }
 

@@ -126,7 +126,7 @@ func (f preflight) quotas(ctx context.Context) error {
 	sizes := map[string]size{}
 	for _, m := range f.want.Machines {
 		name := f.shape(m.Role, m.Pool).Flavor
-		if x, err := f.flavor(ctx, name); err == nil {
+		if x, err := f.existing.Flavor(ctx, name); err == nil {
 			sizes[name] = size{vcpus: x.VCPUs, ramMiB: x.RAM}
 		} else if fail.KindOf(err) != fail.Refused { // shapes reports it
 			return err

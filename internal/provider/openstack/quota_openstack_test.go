@@ -170,7 +170,7 @@ func TestQuotas(t *testing.T) {
 	who, err := me.WhoAmI()
 	testkit.Must(t, err)
 	check := preflight{Provider: p, c: me, me: who, want: wanted(doc), found: &findings{}}
-	small, err := p.flavor(ctx, "v1.small")
+	small, err := p.existing.Flavor(ctx, "v1.small")
 	testkit.Must(t, err)
 	need := demand(p, check.want, map[string]size{"v1.small": {vcpus: small.VCPUs, ramMiB: small.RAM}}, "10.81.0.0/24")
 	have, err := check.allowances(ctx)

@@ -1,11 +1,11 @@
 package openstack
 
 import (
-	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 	"github.com/naupegos/naupegos/internal/provider/openstack/firewall"
 	"github.com/naupegos/naupegos/internal/provider/openstack/quota"
 )

@@ -36,7 +36,7 @@ func (p *Provider) listReserved(ctx context.Context) ([]floatingips.FloatingIP, 
 	// administrators see the floating IPs of all projects
 	opts := floatingips.ListOpts{FloatingIP: p.reservedIP(), ProjectID: me.Project.ID}
 	all, err := cloud.Pages(ctx, floatingips.List(c.Network, opts), floatingips.ExtractFloatingIPs)
-	if p.lacks.learns(kindFloating, err) {
+	if p.lacks.Learns(cloud.KindFloating, err) {
 		return nil, nil
 	}
 	return keepReserved(all, p.reservedIP(), me.Project.ID), cloud.Wrap(err, "look for floating IP %s", p.reservedIP())
@@ -92,7 +92,7 @@ func (p *Provider) checkReserved(context.Context) error {
 		return fail.New(fail.Refused, "the project has no floating IP %s", p.reservedIP()).At(reservedField).
 			Do("make it (openstack floating ip create --floating-ip-address %s NETWORK), or leave it out", p.reservedIP())
 	case p.madeFor(f) != "":
-		return fail.New(fail.Refused, "floating IP %s was made for %s, and goes with it", f.FloatingIP, p.madeFor(f)).At(reservedField).
+		return fail.New(fail.Refused, "floating IP %s was made for %s, and is released with it", f.FloatingIP, p.madeFor(f)).At(reservedField).
 			Do("name one of your own, or leave it out")
 	case f.PortID != "" && f.PortID != p.frontPort():
 		return fail.New(fail.Refused, "floating IP %s leads to port %s (%s) already", f.FloatingIP, f.PortID, f.FixedIP).At(reservedField).
@@ -159,7 +159,7 @@ func (p *Provider) usersOwn(ctx context.Context, portID string) ([]floatingips.F
 		return nil, err
 	}
 	all, err := cloud.Pages(ctx, floatingips.List(c, floatingips.ListOpts{PortID: portID}), floatingips.ExtractFloatingIPs)
-	if p.lacks.learns(kindFloating, err) {
+	if p.lacks.Learns(cloud.KindFloating, err) {
 		return nil, nil
 	}
 	return slices.DeleteFunc(all, func(f floatingips.FloatingIP) bool { return f.PortID != portID || p.n.Ours(f.Description, f.Tags) }),

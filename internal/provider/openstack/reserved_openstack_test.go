@@ -128,7 +128,7 @@ func TestFloatingIPBecomesTheUsersInACloud(t *testing.T) {
 func reserve(ctx context.Context, t *testing.T) *floatingips.FloatingIP {
 	t.Helper()
 	p, _ := testProvider(t, testDocument(t, "t4-user", balancedSpec), "t4-user-0badcafe")
-	external, err := p.externalNetwork(ctx)
+	external, err := p.existing.External(ctx)
 	testkit.Must(t, err)
 	f, err := floatingips.Create(ctx, p.session.c.Network, floatingips.CreateOpts{FloatingNetworkID: external, Description: "a user's"}).Extract()
 	testkit.Must(t, err)
@@ -147,7 +147,7 @@ func leaveBehind(ctx context.Context, t *testing.T, p *Provider) {
 	testkit.Must(t, err)
 	sub, err := p.subnet(ctx)
 	testkit.Must(t, err)
-	external, err := p.externalNetwork(ctx)
+	external, err := p.existing.External(ctx)
 	testkit.Must(t, err)
 	b, err := loadbalancers.Create(ctx, lb, loadbalancers.CreateOpts{Name: servicePrefix(p.n) + "shop_front", VipSubnetID: sub.ID}).Extract()
 	testkit.Must(t, err)

@@ -95,8 +95,8 @@ func TestReservedFloatingIPRefused(t *testing.T) {
 		{"it does not exist", thing{"floating_ip_address": "198.51.100.250"}, []string{"the project has no floating IP 198.51.100.251", "openstack floating ip create"}},
 		{"it is another project's", thing{"project_id": "other"}, []string{"the project has no floating IP 198.51.100.251"}},
 		{"it leads elsewhere", thing{"port_id": "web", "fixed_ip_address": "10.9.9.9"}, []string{"leads to port web (10.9.9.9) already"}},
-		{"it is a machine's", thing{"tags": []any{"naupegos-cluster=t3-life-0badc0de", "naupegos-machine=t3-life-cp-1"}}, []string{"was made for machine t3-life-cp-1, and goes with it"}},
-		{"it is another cluster's", thing{"description": "naupegos-cluster=t3-life-0badc0de0"}, []string{"was made for cluster t3-life-0badc0de0, and goes with it"}},
+		{"it is a machine's", thing{"tags": []any{"naupegos-cluster=t3-life-0badc0de", "naupegos-machine=t3-life-cp-1"}}, []string{"was made for machine t3-life-cp-1, and is released with it"}},
+		{"it is another cluster's", thing{"description": "naupegos-cluster=t3-life-0badc0de0"}, []string{"was made for cluster t3-life-0badc0de0, and is released with it"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f, doc := newFakeCloud(), testDocument(t, "t3-life", spec)

@@ -80,7 +80,7 @@ func (p *Provider) createServer(ctx context.Context, m provider.MachineSpec, pro
 	if err != nil {
 		return servers.Server{}, err
 	}
-	flavor, err := p.flavor(ctx, shape.Flavor)
+	flavor, err := p.existing.Flavor(ctx, shape.Flavor)
 	if err != nil {
 		return servers.Server{}, err
 	}
@@ -111,7 +111,7 @@ func (p *Provider) createServer(ctx context.Context, m provider.MachineSpec, pro
 			UUID: v.ID, SourceType: servers.SourceVolume, DestinationType: servers.DestinationVolume, DeleteOnTermination: true,
 		}}
 	} else {
-		image, err := p.image(ctx, shape.Image)
+		image, err := p.existing.Image(ctx, shape.Image)
 		if err != nil {
 			return servers.Server{}, err
 		}

@@ -28,7 +28,7 @@ func TestSite(t *testing.T) {
 		return strings.Replace(strings.Replace(base, "rootVolumeGiB: 1", "rootVolumeGiB: 1"+machine, 1), "      trustOnFirstUse", site+"      trustOnFirstUse", 1)
 	}
 	first, _ := testProvider(t, testDocument(t, name, base), id)
-	external, err := first.externalNetwork(ctx)
+	external, err := first.existing.External(ctx)
 	testkit.Must(t, err)
 	g := give(ctx, t, first.session.c, id+"x", external)
 	web, err := groups.Create(ctx, g.c.Network, groups.CreateOpts{Name: id + "web", Description: "a user's"}).Extract()

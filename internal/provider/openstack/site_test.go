@@ -249,8 +249,14 @@ func TestDataVolumes(t *testing.T) {
 		t.Errorf("without consent: %v, %v", err, sizes())
 	}
 	for _, m := range inv.Machines {
-		if s := p.DestroyMachine(m); (len(s.Details) == 2) != (m.Name == "t3-life-w-1") {
-			t.Errorf("%s: %v", m.Name, s.Details)
+		loses := m.Name == "t3-life-w-1"
+		if s := p.DestroyMachine(m); (len(s.Details) == 2) != loses || (s.Consent == provider.ConsentVolumes) != loses {
+			t.Errorf("%s: %v, consent %q", m.Name, s.Details, s.Consent)
+		}
+	}
+	for _, s := range p.Destroy(t.Context(), inv) { // the user agrees to lose everything
+		if s.ID == provider.DestroyStep("t3-life-w-1") && (len(s.Details) != 2 || s.Consent != "") {
+			t.Errorf("the cluster's end: %v, consent %q", s.Details, s.Consent)
 		}
 	}
 	siteApply(t, f, doc, provider.ConsentVolumes)

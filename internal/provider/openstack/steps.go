@@ -34,7 +34,7 @@ func (p *Provider) Steps(ctx context.Context, want provider.Wanted, seen *provid
 	}
 	cidr := p.spec().Network.CIDR
 	if p.spec().Network.Existing != "" {
-		sub, err := p.existingSubnet(ctx)
+		sub, err := p.existing.Subnet(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -51,7 +51,9 @@ func (p *Provider) Steps(ctx context.Context, want provider.Wanted, seen *provid
 	steps = append(steps, p.vipSteps(want)...)
 	ports, portsOf := p.portsPlans(want)
 	steps = append(steps, ports...)
+	front := []string{vipStep, provider.MachineStep(balancer.First(want))}
 	for _, s := range p.balancer.Steps(want) {
+		front = append(front, s.ID)
 		s.Needs = append(s.Needs, networkStep, routerStep, portsOf[balancer.First(want)])
 		steps = append(steps, s)
 	}
@@ -59,7 +61,11 @@ func (p *Provider) Steps(ctx context.Context, want provider.Wanted, seen *provid
 		m.Needs = append(m.Needs, portsOf[m.Subject])
 	}
 	steps = append(steps, machines...)
-	steps = append(steps, surplusVolumesPlan(p, want), last(labelsPlan(p), steps))
+	record, err := p.dns.Step(ctx, front...)
+	if err != nil {
+		return nil, err
+	}
+	steps = append(steps, surplusVolumesPlan(p, want), last(labelsPlan(p), steps), record)
 	return order(slices.DeleteFunc(steps, func(s *plan.Step) bool { return s == nil })), nil
 }
 

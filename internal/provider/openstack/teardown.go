@@ -39,7 +39,10 @@ func (p *Provider) destroyRest(ctx context.Context, progress plan.Progress) erro
 	if err != nil {
 		return err
 	}
-	progress.Status("floating IPs and volumes")
+	progress.Status("DNS record, floating IPs and volumes")
+	if err := p.dns.Remove(ctx); err != nil {
+		return err
+	}
 	if err := p.adoptReserved(ctx); err != nil {
 		return err
 	}

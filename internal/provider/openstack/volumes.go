@@ -125,11 +125,11 @@ func (p *Provider) createVolume(ctx context.Context, m provider.MachineSpec) (vo
 		return volumes.Volume{}, err
 	}
 	shape := p.shape(m.Role, m.Pool)
-	image, err := p.image(ctx, shape.Image)
+	image, err := p.existing.Image(ctx, shape.Image)
 	if err != nil {
 		return volumes.Volume{}, err
 	}
-	place, err := p.volumeZoneFor(ctx, zone(shape, m.Index))
+	place, err := p.existing.VolumeZoneFor(ctx, zone(shape, m.Index))
 	if err != nil {
 		return volumes.Volume{}, err
 	}

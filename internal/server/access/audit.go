@@ -173,7 +173,7 @@ func (g *Gate) Ready(r *http.Request, who Operator, need server.Role, action, cl
 	return nil
 }
 
-// OnHost runs a command on the store's host and records it in the audit: once before it runs, so that no change goes unrecorded, and once after it, with
+// OnHost runs a command on the store's host and records it in the audit: once before it runs, so that no change stays unrecorded, and once after it, with
 // the outcome and the object that it acted on.
 func OnHost(ctx context.Context, st store.Access, action, cluster string, do func() (on string, err error)) error {
 	if err := NoteOnHost(ctx, st, action, cluster, "begun"); err != nil {

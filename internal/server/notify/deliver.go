@@ -112,7 +112,7 @@ func (w *Notifier) deliver(ctx context.Context, r *receiver, m *Message, news ma
 	w.save(ctx, r)
 }
 
-// try sends a message once. A panic counts as a refusal: the server goes on.
+// try sends a message once. A panic counts as a refusal: the server keeps running.
 func (w *Notifier) try(ctx context.Context, r *receiver, m *Message) (said string, after time.Duration, err error) {
 	defer func() {
 		if why := recover(); why != nil {

@@ -102,7 +102,7 @@ func (w *Notifier) Run(ctx context.Context) error {
 // once looks at the store, and starts to announce what the receivers do not know yet.
 func (w *Notifier) once(ctx context.Context) {
 	defer func() {
-		if why := recover(); why != nil { // the server goes on
+		if why := recover(); why != nil { // the server keeps running
 			w.complain("the search for announcements to webhooks panicked", "panic", why, "stack", string(debug.Stack()))
 		}
 	}()

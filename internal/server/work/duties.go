@@ -21,7 +21,7 @@ const Unattended = "naupegos (unattended)"
 
 // Times of duties.
 const (
-	dutyTTL   = 30 * time.Minute // a duty that a server holds for longer goes to another server, which finds the running job
+	dutyTTL   = 30 * time.Minute // a duty that a server holds for longer passes to another server, which finds the running job
 	soonAgain = time.Minute      // pause after a conflict with other work on the cluster
 	mostDone  = 4                // duties at once
 )

@@ -17,7 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/store"
 )
 
-// Times of the board. A job without a beat of its server for a ttl goes to another server.
+// Times of the board. A job without a beat of its server for a ttl passes to another server.
 const (
 	ttl   = 30 * time.Second
 	beat  = 2 * time.Second

@@ -26,6 +26,11 @@ type DB interface {
 	Now(ctx context.Context, q Querier) (time.Time, error)
 	// ForUpdate ends a SELECT whose rows no other process may change until the transaction ends.
 	ForUpdate() string
+	// Sign returns the MAC of a row of a table, keyed by the store's identity. Verify refuses a row with another one. A transaction that signs rows calls
+	// Current first: it fails if the identity changed since this process opened the store, and blocks a rotation until the transaction ends.
+	Sign(table string, values ...string) string
+	Verify(ctx context.Context, q Querier, table, mac string, values ...string) error
+	Current(ctx context.Context, tx Querier) error
 	IsUnique(err error) bool
 	IsForeignKey(err error) bool
 	// Wrap says what was attempted on the store; nil, and errors that say so already, pass as they are.

@@ -23,6 +23,9 @@ const mostLockTokens = 1000
 // AddLockToken implements Store.
 func (s machines) AddLockToken(ctx context.Context, t LockToken) error {
 	err := s.db.Write(ctx, false, func(tx Querier) error {
+		if err := s.db.Current(ctx, tx); err != nil {
+			return err
+		}
 		var n int
 		if err := tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM lock_tokens").Scan(&n); err != nil {
 			return err
@@ -30,8 +33,8 @@ func (s machines) AddLockToken(ctx context.Context, t LockToken) error {
 		if n >= mostLockTokens {
 			return fail.New(fail.Refused, "the limit of %d group tokens is reached", n).Do("revoke some: naupegos machine lock-token revoke ID")
 		}
-		_, err := run(ctx, tx, "INSERT INTO lock_tokens (id, group_name, hash, created_at, expires) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (id) DO NOTHING",
-			t.ID, t.Group, t.Hash, micros(t.Created), micros(t.Expires))
+		_, err := run(ctx, tx, "INSERT INTO lock_tokens (id, group_name, hash, created_at, expires, mac) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (id) DO NOTHING",
+			t.ID, t.Group, t.Hash, micros(t.Created), micros(t.Expires), s.db.Sign(TableLockTokens, tokenValues(&t)...))
 		return err
 	})
 	return s.db.Wrap(err, "create a token of group %s", t.Group)
@@ -56,12 +59,17 @@ func (s machines) LockTokens(ctx context.Context) ([]LockToken, error) {
 
 func (s machines) lockTokens(ctx context.Context, tail string, args ...any) (all []LockToken, err error) {
 	err = s.db.Read(ctx, func(q Querier) (err error) {
+		var macs []string
 		all, err = rows(ctx, q, func(r *sql.Rows) (t LockToken, err error) {
 			var created, expires int64
-			err = r.Scan(&t.ID, &t.Group, &t.Hash, &created, &expires)
-			t.Created, t.Expires = fromMicros(created), fromMicros(expires)
+			var mac string
+			err = r.Scan(&t.ID, &t.Group, &t.Hash, &created, &expires, &mac)
+			t.Created, t.Expires, macs = fromMicros(created), fromMicros(expires), append(macs, mac)
 			return t, err
-		}, "SELECT id, group_name, hash, created_at, expires FROM lock_tokens"+tail, args...)
+		}, "SELECT id, group_name, hash, created_at, expires, mac FROM lock_tokens"+tail, args...)
+		for i := 0; i < len(all) && err == nil; i++ {
+			err = s.db.Verify(ctx, q, TableLockTokens, macs[i], tokenValues(&all[i])...)
+		}
 		return err
 	})
 	return all, s.db.Wrap(err, "read the group tokens")

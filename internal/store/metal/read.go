@@ -15,7 +15,7 @@ import (
 const byMAC = "m.uuid = COALESCE((SELECT uuid FROM machine_macs WHERE mac = $1), (SELECT MIN(uuid) FROM machine_claims WHERE mac = $1 HAVING COUNT(*) = 1))"
 
 const (
-	columns = "m.uuid, m.name, m.state, m.approval, m.waits, m.origin, m.unusable, m.cluster, m.pool, m.seat, m.record, m.created_at, m.changed_at, m.seen_at, " +
+	columns = "m.uuid, m.name, m.state, m.approval, m.waits, m.origin, m.unusable, m.cluster, m.pool, m.seat, m.record, m.created_at, m.changed_at, m.seen_at, m.mac, m.facts_sum, m.parts_sum, " +
 		"r.boot_id, r.digest, r.sequence, r.at"
 	tables = " FROM machines m LEFT JOIN machine_reports r ON r.uuid = m.uuid"
 )
@@ -55,14 +55,17 @@ func (s machines) Lookup(ctx context.Context, uuid, mac string) (*Machine, error
 		where, args = where+" AND (EXISTS (SELECT 1 FROM machine_macs a WHERE a.mac = $2 AND a.uuid = m.uuid) OR "+
 			"EXISTS (SELECT 1 FROM machine_claims a WHERE a.mac = $2 AND a.uuid = m.uuid))", append(args, mac)
 	}
-	var all []Machine
+	var all []sealedMachine
 	err := s.db.Read(ctx, func(q Querier) (err error) {
-		all, err = rows(ctx, q, func(r *sql.Rows) (Machine, error) {
+		all, err = rows(ctx, q, func(r *sql.Rows) (sealedMachine, error) {
 			m, err := scanMachine(r, true)
 			m.MACs, m.Facts = []string{string(m.Facts)}, nil
 			return m, err
 		}, "SELECT "+columns+", COALESCE((SELECT mac FROM machine_macs b WHERE b.uuid = m.uuid AND b.place = 0), "+
 			"(SELECT mac FROM machine_claims c WHERE c.uuid = m.uuid AND c.place = 0), '')"+tables+" WHERE "+where, args...)
+		if err == nil && len(all) > 0 {
+			err = s.genuineRow(ctx, q, &all[0].Machine, all[0].seal)
+		}
 		return err
 	})
 	if err == nil && len(all) == 0 {
@@ -71,13 +74,13 @@ func (s machines) Lookup(ctx context.Context, uuid, mac string) (*Machine, error
 	if err != nil {
 		return nil, s.db.Wrap(err, "read the machine %s", uuid+mac)
 	}
-	return &all[0], nil
+	return &all[0].Machine, nil
 }
 
 func (s machines) single(ctx context.Context, value, where string) (*Machine, error) {
 	var all []Machine
 	err := s.db.Read(ctx, func(q Querier) (err error) {
-		all, err = load(ctx, q, true, " WHERE "+where, value)
+		all, err = s.load(ctx, q, true, " WHERE "+where, value)
 		return err
 	})
 	if err == nil && len(all) == 0 {
@@ -104,7 +107,7 @@ func (s machines) Find(ctx context.Context, query Query) (all []Machine, total i
 		tail += fmt.Sprintf(" LIMIT %d OFFSET %d", query.Limit, max(query.Offset, 0))
 	}
 	err = s.db.Read(ctx, func(q Querier) (err error) {
-		if all, err = load(ctx, q, query.Facts, tail, args...); err != nil || query.Limit == 0 {
+		if all, err = s.load(ctx, q, query.Facts, tail, args...); err != nil || query.Limit == 0 {
 			total = len(all)
 			return err
 		}
@@ -152,26 +155,36 @@ func (q Query) where() (string, []any) {
 	return " WHERE " + strings.Join(parts, " AND "), args
 }
 
-// load reads machines with all that belongs to them.
-func load(ctx context.Context, q Querier, facts bool, tail string, args ...any) ([]Machine, error) {
+// sealedMachine is a machine with what authenticates its row.
+type sealedMachine struct {
+	Machine
+	seal
+}
+
+// read reads machines with all that belongs to them, and does not verify them.
+func read(ctx context.Context, q Querier, facts bool, tail string, args ...any) ([]Machine, []seal, error) {
 	what := columns + ", ''"
 	if facts {
 		what = columns + ", m.facts"
 	}
-	all, err := rows(ctx, q, func(r *sql.Rows) (Machine, error) { return scanMachine(r, facts) }, "SELECT "+what+tables+tail, args...)
-	if err != nil || len(all) == 0 {
-		return all, err
+	found, err := rows(ctx, q, func(r *sql.Rows) (sealedMachine, error) { return scanMachine(r, facts) }, "SELECT "+what+tables+tail, args...)
+	if err != nil || len(found) == 0 {
+		return nil, nil, err
 	}
-	return all, errors.Join(belongings(ctx, q, all)...)
+	all, seals := make([]Machine, len(found)), make([]seal, len(found))
+	for i, m := range found {
+		all[i], seals[i] = m.Machine, m.seal
+	}
+	return all, seals, errors.Join(belongings(ctx, q, all)...)
 }
 
-func scanMachine(r *sql.Rows, withFacts bool) (m Machine, err error) {
+func scanMachine(r *sql.Rows, withFacts bool) (m sealedMachine, err error) {
 	var record, facts string
 	var created, changed, seen int64
 	var boot, digest sql.NullString
 	var sequence, at sql.NullInt64
 	if err := r.Scan(&m.UUID, &m.Name, &m.State, &m.Approval, &m.Waits, &m.Origin, &m.Unusable, &m.Claim.Cluster, &m.Claim.Pool, &m.Claim.Seat, &record, &created, &changed, &seen,
-		&boot, &digest, &sequence, &at, &facts); err != nil {
+		&m.mac, &m.facts, &m.parts, &boot, &digest, &sequence, &at, &facts); err != nil {
 		return m, err
 	}
 	m.Record, m.Labels = []byte(record), map[string]string{}

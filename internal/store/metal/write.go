@@ -3,7 +3,6 @@ package metal
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,6 +24,9 @@ const (
 func (s machines) Change(ctx context.Context, uuid string, h How, f func(d *Draft) error) (*Machine, error) {
 	var after Machine
 	err := s.db.Write(ctx, h.Quick, func(tx Querier) error {
+		if err := s.db.Current(ctx, tx); err != nil {
+			return err
+		}
 		d, err := s.draft(ctx, tx, uuid, h.Make)
 		if err != nil {
 			return err
@@ -61,26 +63,19 @@ func (s machines) draft(ctx context.Context, tx Querier, uuid string, create boo
 	made := int64(0)
 	if create {
 		var err error
-		made, err = run(ctx, tx, `INSERT INTO machines (uuid, name, state, approval, cluster, pool, seat, record, facts, created_at, changed_at, seen_at)
-			VALUES ($1, '', '', '', '', '', 0, '{}', '{}', $2, $2, $2) ON CONFLICT (uuid) DO NOTHING`, uuid, micros(now))
+		empty := Machine{UUID: uuid, Record: []byte("{}")}
+		facts, parts := FactsSum([]byte("{}")), PartsSum(&empty)
+		made, err = run(ctx, tx, `INSERT INTO machines (uuid, name, state, approval, cluster, pool, seat, record, facts, created_at, changed_at, seen_at, facts_sum, parts_sum, mac)
+			VALUES ($1, '', '', '', '', '', 0, '{}', '{}', $2, $2, $2, $3, $4, $5) ON CONFLICT (uuid) DO NOTHING`, uuid, micros(now), facts, parts, s.sign(&empty, facts, parts))
 		if err != nil {
 			return nil, err
 		}
 	}
-	if lock := s.db.ForUpdate(); lock != "" {
-		var got string
-		if err := tx.QueryRowContext(ctx, "SELECT uuid FROM machines WHERE uuid = $1"+lock, uuid).Scan(&got); err != nil && !isNoRows(err) {
-			return nil, err
-		}
-	}
-	all, err := load(ctx, tx, true, " WHERE m.uuid = $1", uuid)
+	m, _, err := s.locked(ctx, tx, uuid, true)
 	if err != nil {
 		return nil, err
 	}
-	if len(all) == 0 {
-		return nil, unknown(uuid)
-	}
-	return &Draft{Machine: all[0], New: made > 0}, nil
+	return &Draft{Machine: *m, New: made > 0}, nil
 }
 
 // save writes what differs.
@@ -92,10 +87,6 @@ func (s machines) save(ctx context.Context, tx Querier, d *Draft, before Machine
 			return err
 		}
 	}
-	if _, err := run(ctx, tx, "UPDATE machines SET name = $1, state = $2, approval = $3, unusable = $4, record = $5, changed_at = $6, seen_at = $7, waits = $8, origin = $9 WHERE uuid = $10",
-		d.Name, d.State, d.Approval, d.Unusable, string(d.Record), micros(now), micros(d.Seen), d.Waits, d.Origin, d.UUID); err != nil {
-		return err
-	}
 	if !slices.Equal(d.MACs, before.MACs) || (d.Waits == Counts) != (before.Waits == Counts) || d.Rivals != nil {
 		if err := s.putMACs(ctx, tx, d); err != nil {
 			return err
@@ -105,6 +96,12 @@ func (s machines) save(ctx context.Context, tx Querier, d *Draft, before Machine
 		if err := putLabels(ctx, tx, d); err != nil {
 			return err
 		}
+	}
+	facts, parts := FactsSum(d.Facts), PartsSum(&d.Machine)
+	if _, err := run(ctx, tx, `UPDATE machines SET name = $1, state = $2, approval = $3, unusable = $4, record = $5, changed_at = $6, seen_at = $7, waits = $8, origin = $9,
+		facts_sum = $10, parts_sum = $11, mac = $12 WHERE uuid = $13`,
+		d.Name, d.State, d.Approval, d.Unusable, string(d.Record), micros(now), micros(d.Seen), d.Waits, d.Origin, facts, parts, s.sign(&d.Machine, facts, parts), d.UUID); err != nil {
+		return err
 	}
 	if err := putBoot(ctx, tx, d, now); err != nil {
 		return err
@@ -231,17 +228,23 @@ func putEvents(ctx context.Context, tx Querier, uuid string, now time.Time, even
 // Assign implements Store.
 func (s machines) Assign(ctx context.Context, decide func(all []Machine) ([]Assigned, error)) error {
 	err := s.db.Write(ctx, false, func(tx Querier) error {
-		if err := s.lock(ctx, tx, "assign"); err != nil {
+		if err := errors.Join(s.db.Current(ctx, tx), s.lock(ctx, tx, "assign")); err != nil {
 			return err
 		}
-		all, err := load(ctx, tx, false, " ORDER BY m.uuid")
+		all, err := s.load(ctx, tx, false, " ORDER BY m.uuid")
 		if err != nil {
 			return err
 		}
-		lookable(ctx, tx, all)
+		s.lookable(ctx, tx, all)
 		chosen, err := decide(all)
 		if err != nil {
 			return err
+		}
+		machines, sums := make([]*Machine, len(chosen)), make([]string, len(chosen))
+		for i, a := range chosen {
+			if machines[i], sums[i], err = s.locked(ctx, tx, a.UUID, false); err != nil {
+				return err
+			}
 		}
 		// Seats are emptied first, so that two machines can change places.
 		for _, a := range chosen {
@@ -249,8 +252,8 @@ func (s machines) Assign(ctx context.Context, decide func(all []Machine) ([]Assi
 				return err
 			}
 		}
-		for _, a := range chosen {
-			if err := putAssigned(ctx, tx, a); err != nil {
+		for i, a := range chosen {
+			if err := s.putAssigned(ctx, tx, machines[i], sums[i], a); err != nil {
 				return err
 			}
 		}
@@ -266,7 +269,7 @@ func (s machines) Assign(ctx context.Context, decide func(all []Machine) ([]Assi
 const atOnce = 50
 
 // lookable sets Look, which reads facts in pages: those of the machine and of the following unassigned ones.
-func lookable(ctx context.Context, tx Querier, all []Machine) {
+func (s machines) lookable(ctx context.Context, tx Querier, all []Machine) {
 	page := map[string][]byte{}
 	for i := range all {
 		all[i].Look = func() ([]byte, error) {
@@ -282,26 +285,25 @@ func lookable(ctx context.Context, tx Querier, all []Machine) {
 				}
 			}
 			clear(page)
-			_, err := rows(ctx, tx, func(r *sql.Rows) (none struct{}, err error) {
-				var uuid, facts string
-				if err = r.Scan(&uuid, &facts); err == nil {
-					page[uuid] = []byte(facts)
-				}
-				return none, err
-			}, "SELECT uuid, facts FROM machines WHERE uuid IN ("+strings.Join(marks, ", ")+")", args...)
+			found, err := s.load(ctx, tx, true, " WHERE m.uuid IN ("+strings.Join(marks, ", ")+")", args...)
+			for _, m := range found {
+				page[m.UUID] = m.Facts
+			}
 			return page[all[i].UUID], err
 		}
 	}
 }
 
-func putAssigned(ctx context.Context, tx Querier, a Assigned) error {
+func (s machines) putAssigned(ctx context.Context, tx Querier, m *Machine, facts string, a Assigned) error {
 	now := time.Now()
-	n, err := run(ctx, tx, "UPDATE machines SET cluster = $1, pool = $2, seat = $3, changed_at = $4, waits = CASE WHEN waits > 0 THEN 3 ELSE 0 END WHERE uuid = $5", a.Claim.Cluster, a.Claim.Pool, a.Claim.Seat, micros(now), a.UUID)
-	if err != nil {
-		return err
+	m.Claim, m.Roles = a.Claim, a.Roles
+	if m.Waits != Counts {
+		m.Waits = Kept
 	}
-	if n == 0 {
-		return unknown(a.UUID)
+	parts := PartsSum(m)
+	if _, err := run(ctx, tx, "UPDATE machines SET cluster = $1, pool = $2, seat = $3, changed_at = $4, waits = $5, parts_sum = $6, mac = $7 WHERE uuid = $8",
+		m.Claim.Cluster, m.Claim.Pool, m.Claim.Seat, micros(now), m.Waits, parts, s.sign(m, facts, parts), m.UUID); err != nil {
+		return err
 	}
 	if _, err := run(ctx, tx, "DELETE FROM machine_roles WHERE uuid = $1", a.UUID); err != nil {
 		return err

@@ -31,6 +31,8 @@ var (
 	Clusters      = Table{"clusters", []string{"id"}, []string{"name", "provider", "document", "created_at"}}
 	Facts         = Table{"facts", []string{"cluster_id", "kind", "subject"}, []string{"value"}}
 	Jobs          = Table{"jobs", []string{"id"}, []string{"cluster", "verb", "title", "request", "who", "state", "agreed", "result", "created_at", "ended"}}
+	Machines      = Table{"machines", []string{"uuid"}, []string{"name", "state", "approval", "waits", "origin", "unusable", "cluster", "pool", "seat", "record", "facts_sum", "parts_sum"}}
+	LockTokens    = Table{"lock_tokens", []string{"id"}, []string{"group_name", "hash", "created_at", "expires"}}
 )
 
 // Set is a set of tables that got MACs in the same release. Each set has two records of it: a fact in the store, whose value is a MAC too and so needs the identity, and a
@@ -46,6 +48,7 @@ func Sets() []Set {
 	return []Set{
 		{"rows-authenticated", "# The store's rows carry MACs: rows without one are refused.", []Table{Tokens, Sessions, ClusterKeys, Secrets, ServerSecrets, Sinks}},
 		{"records-authenticated", "# Records of clusters and jobs carry MACs, too: those without one are refused.", []Table{Clusters, Facts, Jobs}},
+		{"machines-authenticated", "# Records of physical machines carry MACs, too: those without one are refused.", []Table{Machines, LockTokens}},
 	}
 }
 

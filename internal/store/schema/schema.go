@@ -17,7 +17,7 @@ import (
 var migrations embed.FS
 
 // Version is the number of the newest migration, in SQL or in Go.
-const Version = 18
+const Version = 19
 
 // Up runs the missing migrations up to a version.
 func Up(ctx context.Context, db *sql.DB, dialect goose.Dialect, to int) error {
@@ -25,7 +25,7 @@ func Up(ctx context.Context, db *sql.DB, dialect goose.Dialect, to int) error {
 	if err != nil {
 		return err
 	}
-	provider, err := goose.NewProvider(dialect, db, files, goose.WithGoMigrations(factsTable(), unusableColumn()))
+	provider, err := goose.NewProvider(dialect, db, files, goose.WithGoMigrations(factsTable(), unusableColumn(), machineMACs()))
 	if err != nil {
 		return err
 	}

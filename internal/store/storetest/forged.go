@@ -2,6 +2,8 @@ package storetest
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,11 +12,12 @@ import (
 
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/store"
+	"github.com/naupegos/naupegos/internal/store/metal"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// filled returns a store with two clusters, one, and two, which have facts, a queued job and the secrets a and b; tokens t1 and t2; sessions s1 and s2; and the server's
-// secrets x and y.
+// filled returns a store with two clusters, one, and two, which have facts, a queued job and the secrets a and b; tokens t1 and t2; sessions s1 and s2; the server's
+// secrets x and y; two approved machines and one that waits; and a token of a group of machines.
 func filled(t *testing.T, at Opener) store.Store {
 	t.Helper()
 	s, ctx := at("writer"), t.Context()
@@ -37,6 +40,22 @@ func filled(t *testing.T, at Opener) store.Store {
 	}
 	testkit.Must(t, s.ServerSecrets().Put(ctx, "x", []byte("of x")))
 	testkit.Must(t, s.ServerSecrets().Put(ctx, "y", []byte("of y")))
+	for n := 1; n <= 3; n++ {
+		uuid := newMachine(t, s.Metal(), n)
+		_, err := s.Metal().Change(ctx, uuid, metal.How{}, func(d *metal.Draft) error {
+			d.Approval, d.Record, d.Facts, d.Labels = "approved", []byte(`{"key":"of `+uuid+`"}`), []byte(`{"disks":[]}`), map[string]string{"rack": "r1", "row": "a"}
+			d.MACs = append(d.MACs, fmt.Sprintf("52:54:00:00:01:%02x", n))
+			if n == 3 {
+				d.Approval, d.Waits = "pending", metal.Once
+			}
+			return nil
+		})
+		testkit.Must(t, err)
+	}
+	testkit.Must(t, s.Metal().Assign(ctx, func(all []metal.Machine) ([]metal.Assigned, error) {
+		return []metal.Assigned{{UUID: all[0].UUID, Claim: metal.Claim{Cluster: "one", Pool: "w", Seat: 1}, Roles: []string{"node", "all", "all"}}, {UUID: all[1].UUID, Claim: metal.Claim{Cluster: "one", Pool: "w", Seat: 2}}}, nil
+	}))
+	testkit.Must(t, s.Metal().AddLockToken(ctx, metal.LockToken{ID: "l1", Group: "g", Hash: "hash of l1", Created: now, Expires: now.Add(time.Hour)}))
 	return s
 }
 
@@ -59,6 +78,19 @@ func reads(ctx context.Context, s store.Store) map[string]func() error {
 		"jobs":           func() error { return job(ctx, s) },
 		"all jobs":       func() error { _, err := s.Jobs(ctx, "", 0); return err },
 		"claim":          func() error { _, err := s.ClaimJob(ctx, time.Minute); return err },
+		"machines":       func() error { _, err := s.Metal().Machine(ctx, aMachine); return err },
+		"lookup":         func() error { _, err := s.Metal().Lookup(ctx, aMachine, ""); return err },
+		"all machines":   func() error { _, _, err := s.Metal().Find(ctx, metal.Query{}); return err },
+		"all facts":      func() error { _, _, err := s.Metal().Find(ctx, metal.Query{Facts: true}); return err },
+		"assign": func() error {
+			return s.Metal().Assign(ctx, func(all []metal.Machine) ([]metal.Assigned, error) { _, err := all[0].Look(); return nil, err })
+		},
+		"change": func() error {
+			_, err := s.Metal().Change(ctx, aMachine, metal.How{Make: true}, func(d *metal.Draft) error { d.State = "known"; return nil })
+			return err
+		},
+		"lock token":  func() error { _, err := s.Metal().LockToken(ctx, "l1"); return err },
+		"lock tokens": func() error { _, err := s.Metal().LockTokens(ctx); return err },
 	}
 }
 
@@ -70,6 +102,38 @@ func job(ctx context.Context, s store.Store) error {
 	}
 	_, err = s.Job(ctx, all[len(all)-1].ID)
 	return err
+}
+
+// forgery is what a writer of the database does, the read of filled's rows that finds it, and words of the error.
+type forgery struct {
+	do   []string
+	read string
+	say  []string
+}
+
+// forgedMachines returns forgeries of machines, and of the tokens of their groups.
+func forgedMachines(set func(table, column, value, where string) string, row func(table, key, columns, from, to string) string) map[string]forgery {
+	const this, other, waiting = "uuid = '" + aMachine + "'", "5b7e1f3a-9c42-4d6b-8e21-000000000002", "5b7e1f3a-9c42-4d6b-8e21-000000000003"
+	return map[string]forgery{
+		"a machine's key":               {[]string{set("machines", "record", `'{"key":"mine"}'`, this)}, "machines", []string{"machines", aMachine}},
+		"a machine's key, looked up":    {[]string{set("machines", "record", `'{"key":"mine"}'`, this)}, "lookup", []string{"machines", aMachine}},
+		"a machine's key in the list":   {[]string{set("machines", "record", `'{"key":"mine"}'`, this)}, "all machines", []string{"machines", aMachine}},
+		"a machine's key, changed":      {[]string{set("machines", "record", `'{"key":"mine"}'`, this)}, "change", []string{"machines", aMachine}},
+		"another machine's record":      {[]string{row("machines", "uuid", "record mac", other, aMachine)}, "machines", []string{aMachine}},
+		"an approval":                   {[]string{set("machines", "approval", "'approved'", "uuid = '"+waiting+"'"), set("machines", "waits", "0", "uuid = '"+waiting+"'")}, "all machines", []string{waiting}},
+		"a machine's cluster":           {[]string{set("machines", "cluster", "'two'", this)}, "assign", []string{aMachine}},
+		"a machine's facts":             {[]string{set("machines", "facts", "'{}'", this)}, "machines", []string{aMachine}},
+		"a machine's facts, assigned":   {[]string{set("machines", "facts", "'{}'", this)}, "assign", []string{aMachine}},
+		"a machine's facts in the list": {[]string{set("machines", "facts", "'{}'", "uuid = '"+waiting+"'")}, "all facts", []string{waiting}},
+		"a machine's label":             {[]string{set("machine_labels", "value", "'r2'", this+" AND label = 'rack'")}, "machines", []string{aMachine}},
+		"a machine's label, removed":    {[]string{"DELETE FROM machine_labels WHERE label = 'row'"}, "all machines", []string{"machines"}},
+		"a machine's role":              {[]string{"INSERT INTO machine_roles (uuid, role) VALUES ('" + aMachine + "', 'zone')"}, "machines", []string{aMachine}},
+		"a machine's addresses":         {[]string{set("machine_macs", "uuid", "'"+aMachine+"'", "mac = '52:54:00:00:01:02'")}, "machines", []string{aMachine}},
+		"a machine without MAC":         {[]string{set("machines", "mac", "''", this)}, "machines", []string{"no MAC", aMachine}},
+		"an inserted machine":           {[]string{"DELETE FROM machines WHERE " + this, "INSERT INTO machines (uuid, name, state, approval, cluster, pool, seat, record, facts, created_at, changed_at, seen_at) VALUES ('" + aMachine + "', '', 'discovered', 'approved', '', '', 0, '{}', '{}', 1, 1, 1)"}, "all machines", []string{"no MAC", aMachine}},
+		"a group's token":               {[]string{set("lock_tokens", "hash", "'mine'", "id = 'l1'")}, "lock token", []string{"lock_tokens", "l1"}},
+		"an inserted token of a group":  {[]string{"INSERT INTO lock_tokens (id, group_name, hash, created_at, expires) VALUES ('l2', 'g', 'mine', 1, 0)"}, "lock tokens", []string{"no MAC", "l2"}},
+	}
 }
 
 // forgedRows: rows that were written without the identity are refused.
@@ -85,11 +149,8 @@ func forgedRows(t *testing.T, _ Opener, d Database) {
 		return "UPDATE " + table + " SET " + column + " = " + value + " WHERE " + where
 	}
 	const insertToken = "INSERT INTO tokens (id, name, hash, role, cluster, created_at, expires, revoked, mac) "
-	for name, c := range map[string]struct {
-		do   []string
-		read string
-		say  []string
-	}{
+	all := forgedMachines(set, row)
+	maps.Copy(all, map[string]forgery{
 		"another cluster's wrapped key":      {[]string{row("cluster_keys", "cluster_id", "wrapped", "two-00000000", "one-00000000")}, "cluster_keys", []string{"cluster_keys", "one-00000000"}},
 		"another cluster's row of keys":      {[]string{row("cluster_keys", "cluster_id", "wrapped mac", "two-00000000", "one-00000000")}, "cluster_keys", []string{"cluster_keys", "one-00000000"}},
 		"a wrapped key without MAC":          {[]string{set("cluster_keys", "mac", "''", "cluster_id = 'one-00000000'")}, "cluster_keys", []string{"no MAC"}},
@@ -133,12 +194,13 @@ func forgedRows(t *testing.T, _ Opener, d Database) {
 		"an inserted job, taken": {[]string{"DELETE FROM jobs", `INSERT INTO jobs (id, cluster, verb, title, request, who, state, stop, generation, holder, expires, agreed, result, created_at, ended)
 			VALUES ('20200101-000000-000000', 'one', 'apply', '', '{"unasked":true}', 'ann', 'queued', 0, 0, '', 0, '', '', 1, 0)`}, "claim", []string{"no MAC", "jobs"}},
 		"a session without MAC in the list": {[]string{set("sessions", "mac", "''", "id = 's2'")}, "all sessions", []string{"no MAC", "s2"}},
-	} {
+	})
+	for name, c := range all {
 		t.Run(name, func(t *testing.T) {
 			at := d.New(t)
 			s := filled(t, at)
 			for what, read := range reads(t.Context(), s) {
-				if what == "revoke" || what == "save" || what == "claim" {
+				if what == "revoke" || what == "save" || what == "claim" || what == "change" {
 					continue
 				}
 				if err := read(); err != nil {
@@ -156,13 +218,13 @@ func forgedRows(t *testing.T, _ Opener, d Database) {
 
 // unmarkedStore: the first open of an older store adds MACs, and an attacker cannot trigger that again.
 func unmarkedStore(t *testing.T, at Opener, d Database) {
-	tables := []string{"cluster_keys", "secrets", "tokens", "sessions", "server_secrets", "clusters", "facts", "jobs"}
+	tables := []string{"cluster_keys", "secrets", "tokens", "sessions", "server_secrets", "clusters", "facts", "jobs", "machines", "lock_tokens"}
 	strip := func(t *testing.T, s store.Store) {
 		t.Helper()
 		for _, table := range tables {
 			d.SQL(t, s, "UPDATE "+table+" SET mac = ''")
 		}
-		d.SQL(t, s, "DELETE FROM store_facts WHERE name = 'rows-authenticated' OR name = 'records-authenticated'")
+		d.SQL(t, s, "DELETE FROM store_facts WHERE name LIKE '%-authenticated'")
 	}
 	unmark := func(t *testing.T, s store.Store) {
 		t.Helper()

@@ -25,7 +25,7 @@ const (
 	Password = "Pa55:w/o@rd%20'\\" //nolint:gosec // of servers that live as long as a test
 )
 
-// Postgres is a PostgreSQL server of a test's own, on a loopback port, with data that goes with the test.
+// Postgres is a PostgreSQL server of a test's own, on a loopback port, with data that is deleted with the test.
 type Postgres struct {
 	Port int
 

@@ -122,7 +122,7 @@ func (w *Writer) carry(all []*change) error {
 	for _, c := range all {
 		durable = durable || c.durable
 	}
-	// Not a caller's context: the transaction is everybody's.
+	// Not a caller's context: the transaction belongs to all callers.
 	ctx := context.Background()
 	tx, ended, err := w.begin(ctx, durable)
 	if err != nil {

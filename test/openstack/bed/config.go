@@ -35,7 +35,7 @@ type settings struct {
 var configs = map[string]string{
 	"keystone.conf": "keystone", "glance-api.conf": "glance", "placement.conf": "placement", "nova.conf": "nova",
 	"neutron.conf": "neutron", "ml2_conf.ini": "neutron", "cinder.conf": "cinder", "octavia.conf": "octavia", "rabbitmq.conf": "rabbitmq",
-	"haproxy.cfg": "haproxy",
+	"designate.conf": "designate", "pools.yaml": "designate", "named.conf": "bind", "rndc.key": "bind", "haproxy.cfg": "haproxy",
 }
 
 func (b *Bed) settings() settings {
@@ -81,7 +81,7 @@ func configure(ctx context.Context, b *Bed) error {
 	if err := b.makeDirs(); err != nil {
 		return err
 	}
-	for _, service := range []string{"keystone", "glance", "placement", "nova", "neutron", "cinder", "octavia"} {
+	for _, service := range []string{"keystone", "glance", "placement", "nova", "neutron", "cinder", "octavia", "designate"} {
 		if out, err := exec.CommandContext(ctx, "cp", "-rT", "/etc/"+service, filepath.Join(b.etc(), service)).CombinedOutput(); err != nil {
 			return fail.Wrap(fail.Internal, err, "copy /etc/%s: %s", service, bytes.TrimSpace(out))
 		}

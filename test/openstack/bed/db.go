@@ -11,7 +11,7 @@ import (
 
 // DB runs one SQL statement as the database administrator and returns the rows, with NULL as "NULL". Tests use it to read what no API returns,
 // such as the user-data of a server (database nova, table instances).
-// The databases are keystone, glance, placement, nova_api, nova, nova_cell0, neutron, cinder, octavia.
+// The databases are keystone, glance, placement, nova_api, nova, nova_cell0, neutron, cinder, octavia, designate.
 func (b *Bed) DB(ctx context.Context, database, statement string) ([][]string, error) {
 	args := []string{"--no-defaults", "--user=root", "--socket=" + b.socket(), "--batch", "--skip-column-names"}
 	if database != "" {

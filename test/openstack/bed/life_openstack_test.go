@@ -3,6 +3,7 @@
 package bed_test
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -62,6 +63,7 @@ func serves(t *testing.T, b *bed.Bed, c *client, r *resources) {
 	if err != nil || len(rows) != 1 || rows[0][0] != base64.StdEncoding.EncodeToString([]byte(userData)) {
 		t.Errorf("user-data in the database: %v %v", rows, err)
 	}
+	servesZone(t, b)
 	if got := metadata(t, b, c, r, "/openstack/latest/user_data"); got != userData {
 		t.Errorf("the metadata service gives user-data %q", got)
 	}
@@ -74,6 +76,18 @@ func serves(t *testing.T, b *bed.Bed, c *client, r *resources) {
 	console, err := servers.ShowConsoleOutput(t.Context(), c.compute, r.server, servers.ShowConsoleOutputOpts{}).Extract()
 	if err != nil || console != said {
 		t.Errorf("console output is %q, %v", console, err)
+	}
+}
+
+// servesZone checks that BIND has the zone from Designate.
+func servesZone(t *testing.T, b *bed.Bed) {
+	t.Helper()
+	r := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, net.JoinHostPort(b.Address(), "53"))
+	}}
+	servers, err := r.LookupNS(t.Context(), bed.Zone)
+	if err != nil || len(servers) != 1 || servers[0].Host != "ns1."+bed.Zone {
+		t.Errorf("BIND's name servers of %s: %v, %v", bed.Zone, servers, err)
 	}
 }
 
@@ -182,6 +196,7 @@ func restart(t *testing.T, b *bed.Bed, c *client, r *resources) {
 	if err != nil || lb.ProvisioningStatus != "ACTIVE" {
 		t.Errorf("load balancer after the restart: %+v %v", lb, err)
 	}
+	servesZone(t, b)
 	if err := servers.Stop(t.Context(), c.compute, r.server).ExtractErr(); err != nil {
 		t.Fatal(err)
 	}

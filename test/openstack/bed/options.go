@@ -66,6 +66,6 @@ func (o Options) withDefaults() (Options, error) {
 
 // ports are the ports on which the bed listens. The API services have OpenStack's default ports on an address of their own. The services behind
 // them use unusual ports on 127.0.0.1, so that they do not collide with a database of this machine.
-type ports struct{ Database, Broker, BrokerNodes, Epmd, Memcached int }
+type ports struct{ Database, Broker, BrokerNodes, Epmd, Memcached, Control int }
 
-var inner = ports{Database: 23306, Broker: 25672, BrokerNodes: 25673, Epmd: 24369, Memcached: 21211}
+var inner = ports{Database: 23306, Broker: 25672, BrokerNodes: 25673, Epmd: 24369, Memcached: 21211, Control: 20953}

@@ -55,6 +55,7 @@ func (b *Bed) makeDirs() error {
 		{filepath.Join(b.state(), "glance", "images"), "root", 0o700}, {filepath.Join(b.state(), "cinder", "volumes"), "root", 0o700},
 		{filepath.Join(b.state(), "keystone", "fernet"), "root", 0o700}, {filepath.Join(b.state(), "keystone", "credential"), "root", 0o700},
 		{filepath.Join(b.state(), "nova"), "root", 0o700}, {b.tlsDir(), "root", 0o700},
+		{filepath.Join(b.state(), "bind"), "root", 0o700}, {filepath.Join(b.state(), "designate"), "root", 0o700},
 	} {
 		if err := os.MkdirAll(d.path, d.mode); err != nil {
 			return fail.Wrap(fail.Internal, err, "make the state directory")

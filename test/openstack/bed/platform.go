@@ -17,6 +17,7 @@ var Packages = []string{
 	"mariadb-server", "rabbitmq-server", "memcached",
 	"keystone", "glance-api", "placement-api", "nova-api", "nova-conductor", "nova-scheduler", "nova-compute",
 	"neutron-server", "cinder-api", "cinder-scheduler", "cinder-volume", "octavia-api", "octavia-worker",
+	"designate-api", "designate-central", "designate-worker", "designate-producer", "designate-mdns", "bind9",
 	"python3-pymysql", "python3-sqlalchemy-ext", "python3-memcache", "uwsgi-core", "uwsgi-plugin-python3", "qemu-utils", "haproxy",
 }
 

@@ -100,16 +100,32 @@ func (b *Bed) schedulesVolumes(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// consumes reports whether Octavia's worker listens to its queue, which it does once it has a connection to the broker.
-func (b *Bed) consumes(context.Context) (bool, error) {
-	p, err := readProcess(b.record("octavia-worker"))
-	if err != nil {
-		return false, err
-	}
-	for _, pid := range p.members() {
-		if connectedTo(pid, inner.Broker) {
-			return true, nil
+// consumes reports whether a worker listens to its queue, which it does once it has a connection to the broker.
+func (b *Bed) consumes(name string) func(context.Context) (bool, error) {
+	return func(context.Context) (bool, error) {
+		p, err := readProcess(b.record(name))
+		if err != nil {
+			return false, err
 		}
+		for _, pid := range p.members() {
+			if connectedTo(pid, inner.Broker) {
+				return true, nil
+			}
+		}
+		return false, nil
 	}
-	return false, nil
+}
+
+// opens reports whether TCP ports are open that do not speak HTTP.
+func opens(ports ...string) func(context.Context) (bool, error) {
+	return func(ctx context.Context) (bool, error) {
+		for _, p := range ports {
+			conn, err := new(net.Dialer).DialContext(ctx, "tcp", p)
+			if err != nil {
+				return false, err
+			}
+			conn.Close()
+		}
+		return true, nil
+	}
 }

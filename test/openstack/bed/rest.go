@@ -27,7 +27,7 @@ type object map[string]any
 
 func (o object) text(key string) string { s, _ := o[key].(string); return s }
 
-// admin is a session of the cloud's administrator. The bed uses no client library for its setup.
+// admin is a session, mostly of the cloud's administrator. The bed uses no client library for its setup.
 type admin struct {
 	b       *Bed
 	token   string
@@ -35,10 +35,15 @@ type admin struct {
 }
 
 func (b *Bed) login(ctx context.Context) (*admin, error) {
+	return b.loginAs(ctx, "admin", b.secrets.Admin)
+}
+
+// loginAs returns the session of a user whose project has the user's name.
+func (b *Bed) loginAs(ctx context.Context, user, password string) (*admin, error) {
 	domain := object{"id": "default"}
 	body := object{"auth": object{
-		"identity": object{"methods": []string{"password"}, "password": object{"user": object{"name": "admin", "password": b.secrets.Admin, "domain": domain}}},
-		"scope":    object{"project": object{"name": "admin", "domain": domain}},
+		"identity": object{"methods": []string{"password"}, "password": object{"user": object{"name": user, "password": password, "domain": domain}}},
+		"scope":    object{"project": object{"name": user, "domain": domain}},
 	}}
 	a := &admin{b: b}
 	var answer struct {

@@ -54,10 +54,11 @@ func seed(ctx context.Context, b *Bed, definition string) error {
 	g.Go(func() error { return a.seedNetwork(gctx) })
 	g.Go(func() error { return a.seedVolumeTypes(gctx) })
 	g.Go(func() error { return a.quotas(gctx, project) })
+	g.Go(func() error { return seedZone(gctx, b) })
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	b.say("flavors, image, networks, zones and quotas made")
+	b.say("flavors, image, networks, zones, DNS and quotas made")
 	return mark(b, seeded, definition)
 }
 

@@ -6,7 +6,7 @@ import (
 )
 
 // serviceUsers are the Keystone users of the services.
-var serviceUsers = []string{"glance", "placement", "nova", "neutron", "cinder", "octavia"}
+var serviceUsers = []string{"glance", "placement", "nova", "neutron", "cinder", "octavia", "designate"}
 
 // entry is one service of the catalog.
 type entry struct {
@@ -20,7 +20,7 @@ type entry struct {
 var catalog = []entry{
 	{"keystone", "identity", 5000, "/v3", 15000}, {"glance", "image", 9292, "", 19292}, {"placement", "placement", 8778, "", 18778},
 	{"nova", "compute", 8774, "/v2.1", 18774}, {"neutron", "network", 9696, "", 19696}, {"cinderv3", "volumev3", 8776, "/v3/%(project_id)s", 18776},
-	{"octavia", "load-balancer", 9876, "", 0},
+	{"octavia", "load-balancer", 9876, "", 0}, {"designate", "dns", 9001, "", 19001},
 }
 
 // seedIdentity creates roles, projects, users and the catalog. It leaves existing objects unchanged.

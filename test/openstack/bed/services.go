@@ -34,9 +34,10 @@ func (b *Bed) services() []*Service {
 		{Name: "cinder-api", args: append([]string{"cinder-api"}, cinder...), needs: core, ports: []string{b.api(8776)}},
 		{Name: "glance-api", args: append([]string{"glance-api"}, b.conf("glance", "glance-api.conf")...), needs: core, ports: []string{b.api(9292)}},
 		b.wsgi("octavia-api", 9876, "/usr/bin/octavia-wsgi", "octavia.conf", 1, 4),
-		{Name: "octavia-worker", args: append([]string{"octavia-worker"}, b.conf("octavia", "octavia.conf")...), needs: core, ready: b.consumes},
+		{Name: "octavia-worker", args: append([]string{"octavia-worker"}, b.conf("octavia", "octavia.conf")...), needs: core, ready: b.consumes("octavia-worker")},
 		haproxy(b),
 	}
+	all = append(all, designate(b)...)
 	for _, s := range all {
 		s.b = b
 		if s.ready == nil {

@@ -41,6 +41,7 @@ func TestTLSCloud(t *testing.T) {
 	}
 	for _, make := range []func(*gophercloud.ProviderClient, gophercloud.EndpointOpts) (*gophercloud.ServiceClient, error){
 		openstack.NewIdentityV3, openstack.NewComputeV2, openstack.NewNetworkV2, openstack.NewBlockStorageV3, openstack.NewImageV2, openstack.NewPlacementV1,
+		openstack.NewDNSV2,
 	} {
 		c, err := make(p, endpoint)
 		if err != nil {

@@ -159,6 +159,7 @@ func (p *Proxy) end(n, status int, of Call) {
 // services maps default ports to service types.
 var services = map[string]string{
 	"5000": "identity", "9292": "image", "8778": "placement", "8774": "compute", "9696": "network", "8776": "volumev3", "9876": "load-balancer",
+	"9001": "dns",
 }
 
 // ServeHTTP forwards one call.

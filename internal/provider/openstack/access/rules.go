@@ -35,5 +35,8 @@ func below(service, path string) string {
 	if strings.HasPrefix(path, "/v2.0/") || path == "/" {
 		service = strings.TrimSuffix(service, "/v2.0")
 	}
+	if strings.HasPrefix(path, "/v2/") {
+		service = strings.TrimSuffix(service, "/v2")
+	}
 	return service + path
 }

@@ -24,6 +24,7 @@ func everything() (out []applicationcredentials.AccessRule) {
 	out = append(out, Compute().Rules([]cloud.Place{{Type: "compute", Path: "/compute/v2.1"}})...)
 	out = append(out, Network().Rules([]cloud.Place{{Type: "network", Path: "/networking"}})...)
 	out = append(out, BlockStorage().Rules([]cloud.Place{{Type: "volumev3", Path: "/volume/v3/p"}, {Type: "block-storage", Path: "/volume/v3/p"}})...)
+	out = append(out, DNS().Rules([]cloud.Place{{Type: "dns", Path: "/dns"}, {Type: "dns", Path: "/dns/v2"}})...)
 	return append(out, LoadBalancer().Rules([]cloud.Place{{Type: "load-balancer", Path: "/load-balancer"}})...)
 }
 
@@ -47,6 +48,9 @@ func TestAdmitted(t *testing.T) {
 			volumev3 POST /volume/v3/p/volumes/v1/action
 			volumev3 GET /volume/v3/p/snapshots
 			volumev3 DELETE /volume/v3/p/backups/b1
+			dns GET /dns/v2/zones
+			dns POST /dns/v2/zones/z1/recordsets
+			dns DELETE /dns/v2/zones/z1/recordsets/r1
 			load-balancer GET /load-balancer/
 			load-balancer PUT /load-balancer/v2.0/lbaas/pools/p1/members
 			load-balancer DELETE /load-balancer/v2.0/lbaas/loadbalancers/l1`},
@@ -64,6 +68,10 @@ func TestAdmitted(t *testing.T) {
 			network POST /networking/v2.0/security-group-rules
 			volumev3 POST /volume/v3/p/os-volume-transfer
 			volumev3 POST /volume/v3/other/volumes
+			dns POST /dns/v2/zones
+			dns DELETE /dns/v2/zones/z1
+			dns PATCH /dns/v2/zones/z1
+			dns GET /dns/v2/tsigkeys
 			image GET /image/v2/images
 			key-manager GET /key-manager/v1/secrets
 			object-store GET /v1/AUTH_p
@@ -98,7 +106,7 @@ func TestRules(t *testing.T) {
 			t.Errorf("%s: %s", endpoint, got)
 		}
 	}
-	for _, s := range []Service{Compute(), Network(), BlockStorage(), LoadBalancer()} {
+	for _, s := range []Service{Compute(), Network(), BlockStorage(), LoadBalancer(), DNS()} {
 		path, _, _ := strings.Cut(s.Probe, "?")
 		if !slices.ContainsFunc(s.Rules([]cloud.Place{{Type: "x"}}), func(r applicationcredentials.AccessRule) bool { return admits(r, "x", "GET", path) }) {
 			t.Errorf("the probe of %s is refused", s.Name)

@@ -14,7 +14,7 @@ type Service struct {
 	calls []call
 }
 
-// The calls below are those that openstack-cloud-controller-manager and cinder-csi-plugin make, v1.35.0 and v1.36.0, which
+// The calls below, except Designate's, are those that openstack-cloud-controller-manager and cinder-csi-plugin make, v1.35.0 and v1.36.0, which
 // bundle/recipes/openstack builds, run as addon/manifests and addon.CloudConf have them: without the controller of routes, and with
 // manage-security-groups off. Some services pass their caller's token on where their operator has not given them service tokens; what they
 // call with it then is among these, too.
@@ -78,6 +78,20 @@ func BlockStorage() Service {
 			{"PUT", "/attachments/*"},
 			{"POST", "/attachments/*/action"},
 			{"DELETE", "/attachments/*"},
+		},
+	}
+}
+
+// DNS is Designate, for external-dns with the program in bundle/recipes/external-dns.
+func DNS() Service {
+	return Service{
+		Name: "dns", Types: []string{"dns"}, Major: 2, Probe: "/v2/zones?limit=1",
+		calls: []call{
+			{"GET", "/v2/zones"},
+			{"GET", "/v2/zones/*/recordsets"},
+			{"POST", "/v2/zones/*/recordsets"},
+			{"PUT", "/v2/zones/*/recordsets/*"},
+			{"DELETE", "/v2/zones/*/recordsets/*"},
 		},
 	}
 }

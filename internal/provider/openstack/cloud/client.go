@@ -97,6 +97,16 @@ func (c *Cloud) LoadBalancer() (*gophercloud.ServiceClient, error) {
 	return sc, nil
 }
 
+// DNS returns the client of Designate, or fail.Refused if the cloud has none.
+func (c *Cloud) DNS() (*gophercloud.ServiceClient, error) {
+	sc, err := openstack.NewDNSV2(c.Client, c.Login.Where)
+	if err != nil {
+		return nil, noService(err, "dns", c.Login).
+			Do("leave spec.provider.openstack.dns out, and create the record of the API's name yourself; external-dns can use a name server (rfc2136)")
+	}
+	return sc, nil
+}
+
 func noService(err error, name string, l Login) *fail.Error {
 	return fail.Wrap(fail.Refused, err, "find the %s service%s in the catalogue of %s", name, inRegion(l.Where.Region), l.Source)
 }

@@ -148,8 +148,8 @@ func (s *Service) find(ctx context.Context, want Image) (*images.Image, error) {
 		case mine[0].Status != images.ImageStatusSaving:
 			return nil, s.delete(ctx, mine[0].ID) // killed: it accepts no more data
 		case time.Since(began) > settleTime:
-			return nil, fail.New(fail.Conflict, "somebody is uploading image %s since %s", want.Name, mine[0].UpdatedAt.Local().Format(time.DateTime)).At(mine[0].ID).
-				Do("wait for it; if nobody is, delete the image and run the same command again")
+			return nil, fail.New(fail.Conflict, "another process has been uploading image %s since %s", want.Name, mine[0].UpdatedAt.Local().Format(time.DateTime)).At(mine[0].ID).
+				Do("wait for it; if it was interrupted, delete the image and run the same command again")
 		}
 		if err := cloud.Sleep(ctx, s.opts.Poll); err != nil {
 			return nil, err

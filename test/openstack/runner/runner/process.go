@@ -67,7 +67,7 @@ func (p process) end() error {
 }
 
 // startBound starts cmd in a process group of its own, from a thread that lives as long as cmd: the process gets SIGTERM when this process ends,
-// for whatever reason. The result of Wait goes to exited.
+// for whatever reason. exited receives the result of Wait.
 func startBound(cmd *exec.Cmd, exited chan<- error) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	return tool.StartLocked(cmd, exited)

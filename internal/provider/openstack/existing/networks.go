@@ -1,12 +1,8 @@
-package openstack
+package existing
 
 import (
 	"context"
-	"regexp"
-	"sync"
 
-	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/flavors"
-	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/images"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/external"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/routers"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
@@ -16,58 +12,28 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
-// lookups caches the resources that the document's names stand for. Each is looked up when it is first needed.
-type lookups struct {
-	mu       sync.Mutex
-	external string
-	subnet   *subnets.Subnet
-	router   string
-	flavors  []flavors.Flavor // nil: not listed yet
-	images   map[string]images.Image
-	site     site
-
-	volumeZones, serverZones []listedZone // nil: not asked yet
+// KnownSubnet returns the existing subnet of the machines if it was found before; it makes no call.
+func (f *Finder) KnownSubnet() (subnets.Subnet, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.subnet == nil {
+		return subnets.Subnet{}, false
+	}
+	return *f.subnet, true
 }
 
-var uuid = regexp.MustCompile(`^[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}$`)
-
-// subnet returns the subnet of the machines: the cluster's own, or the existing one that the document names. It returns fail.NotReady before
-// the cluster's own exists.
-func (p *Provider) subnet(ctx context.Context) (subnets.Subnet, error) {
-	if p.spec().Network.Existing != "" {
-		return p.existingSubnet(ctx)
+// Subnet finds the IPv4 subnet of the existing network that the document names.
+func (f *Finder) Subnet(ctx context.Context) (subnets.Subnet, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.subnet != nil {
+		return *f.subnet, nil
 	}
-	if s, ok := p.known.subnets.Find(func(subnets.Subnet) bool { return true }); ok {
-		return s, nil
-	}
-	return subnets.Subnet{}, fail.New(fail.NotReady, "the cluster's subnet is not made yet").At(p.n.ID)
-}
-
-// cidr returns the machines' network if it is known without a call to the cloud; otherwise it is empty.
-func (p *Provider) cidr() string {
-	if p.spec().Network.Existing == "" {
-		return p.spec().Network.CIDR
-	}
-	p.lookups.mu.Lock()
-	defer p.lookups.mu.Unlock()
-	if p.lookups.subnet != nil {
-		return p.lookups.subnet.CIDR
-	}
-	return ""
-}
-
-// existingSubnet finds the IPv4 subnet of the existing network that the document names.
-func (p *Provider) existingSubnet(ctx context.Context) (subnets.Subnet, error) {
-	p.lookups.mu.Lock()
-	defer p.lookups.mu.Unlock()
-	if p.lookups.subnet != nil {
-		return *p.lookups.subnet, nil
-	}
-	network, err := p.findNetwork(ctx, p.spec().Network.Existing, "spec.provider.openstack.network.existing")
+	network, err := f.Network(ctx, f.spec.Network.Existing, "spec.provider.openstack.network.existing")
 	if err != nil {
 		return subnets.Subnet{}, err
 	}
-	c, err := p.cloud(ctx)
+	c, err := f.cloud(ctx)
 	if err != nil {
 		return subnets.Subnet{}, err
 	}
@@ -75,27 +41,19 @@ func (p *Provider) existingSubnet(ctx context.Context) (subnets.Subnet, error) {
 	if err != nil {
 		return subnets.Subnet{}, cloud.Wrap(err, "list the subnets of network %s", network.Name)
 	}
-	want := p.spec().Network.Subnet
+	want := f.spec.Network.Subnet
 	fit := called(all, want, func(s subnets.Subnet) (string, string) { return s.ID, s.Name })
 	if len(fit) != 1 {
 		return subnets.Subnet{}, fail.New(fail.Refused, "network %s has %d IPv4 subnets%s, one is needed", network.Name, len(fit), byName(want)).
 			At("spec.provider.openstack.network.subnet").Do("give the ID of the one to use")
 	}
-	p.lookups.subnet = &fit[0]
+	f.subnet = &fit[0]
 	return fit[0], nil
 }
 
-// byName returns a name as part of a sentence; empty for an empty name.
-func byName(name string) string {
-	if name == "" {
-		return ""
-	}
-	return " called " + name
-}
-
-// findNetwork finds one network by name or ID.
-func (p *Provider) findNetwork(ctx context.Context, name, field string) (networks.Network, error) {
-	c, err := p.cloud(ctx)
+// Network finds one network by name or ID.
+func (f *Finder) Network(ctx context.Context, name, field string) (networks.Network, error) {
+	c, err := f.cloud(ctx)
 	if err != nil {
 		return networks.Network{}, err
 	}
@@ -113,14 +71,14 @@ func (p *Provider) findNetwork(ctx context.Context, name, field string) (network
 	return all[0], nil
 }
 
-// externalNetwork returns the ID of the network that provides floating IPs and the router's gateway.
-func (p *Provider) externalNetwork(ctx context.Context) (string, error) {
-	p.lookups.mu.Lock()
-	defer p.lookups.mu.Unlock()
-	if p.lookups.external != "" {
-		return p.lookups.external, nil
+// External returns the ID of the network that provides floating IPs and the router's gateway.
+func (f *Finder) External(ctx context.Context) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.external != "" {
+		return f.external, nil
 	}
-	c, err := p.cloud(ctx)
+	c, err := f.cloud(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -129,7 +87,7 @@ func (p *Provider) externalNetwork(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", cloud.Wrap(err, "list external networks")
 	}
-	want := p.spec().ExternalNetwork
+	want := f.spec.ExternalNetwork
 	fit := called(all, want, func(n networks.Network) (string, string) { return n.ID, n.Name })
 	if len(fit) != 1 {
 		e := fail.New(fail.Refused, "the cloud has %d external networks%s, one is needed", len(fit), byName(want)).At("spec.provider.openstack.externalNetwork")
@@ -140,30 +98,30 @@ func (p *Provider) externalNetwork(ctx context.Context) (string, error) {
 		for _, n := range all {
 			have = append(have, n.Name)
 		}
-		return "", e.Do("give the name or ID of one of: %s", listed(have))
+		return "", e.Do("give the name or ID of one of: %s", Listed(have))
 	}
-	p.lookups.external = fit[0].ID
+	f.external = fit[0].ID
 	return fit[0].ID, nil
 }
 
-// existingRouter finds the router that the document names.
-func (p *Provider) existingRouter(ctx context.Context) (string, error) {
-	p.lookups.mu.Lock()
-	defer p.lookups.mu.Unlock()
-	if p.lookups.router != "" {
-		return p.lookups.router, nil
+// Router finds the router that the document names.
+func (f *Finder) Router(ctx context.Context) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.router != "" {
+		return f.router, nil
 	}
-	c, err := p.cloud(ctx)
+	c, err := f.cloud(ctx)
 	if err != nil {
 		return "", err
 	}
-	name := p.spec().Network.Router
+	name := f.spec.Network.Router
 	r, ok, err := identified(name, func(id string) (*routers.Router, error) { return routers.Get(ctx, c.Network, id).Extract() })
 	all := []routers.Router{r}
 	if err == nil && !ok {
 		all, err = cloud.Pages(ctx, routers.List(c.Network, routers.ListOpts{Name: name}), routers.ExtractRouters)
 	}
-	if p.lacks.learns(kindRouters, err) {
+	if f.lacks.Learns(cloud.KindRouters, err) {
 		all, err = nil, nil
 	}
 	if err != nil {
@@ -172,6 +130,6 @@ func (p *Provider) existingRouter(ctx context.Context) (string, error) {
 	if len(all) != 1 {
 		return "", cloud.NotOne(len(all), "routers", name, "spec.provider.openstack.network.router")
 	}
-	p.lookups.router = all[0].ID
+	f.router = all[0].ID
 	return all[0].ID, nil
 }
