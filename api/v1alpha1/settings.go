@@ -160,7 +160,7 @@ type Check struct {
 type Timeouts struct {
 	// From powering on a machine until it accepts logins. With provider openstack it also limits the load balancer, and root volumes and removals if it is longer than their own limits (10m and 5m).
 	MachineBoot Duration `json:"machineBoot,omitzero" yaml:"machineBoot,omitempty" jsonschema:"default=5m"`
-	// From starting a node's kubelet until the node is Ready.
+	// From starting a node's kubelet until the node is Ready. It also limits the smoke tests and the proof that an addon works, if it is longer than their own limits (3m, 15m for a cloud, and 5m).
 	NodeReady Duration `json:"nodeReady,omitzero" yaml:"nodeReady,omitempty" jsonschema:"default=5m"`
 	// For evicting the pods of a node.
 	Drain Duration `json:"drain,omitzero" yaml:"drain,omitempty" jsonschema:"default=5m"`

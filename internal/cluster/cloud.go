@@ -95,7 +95,7 @@ func (a *applying) planCloudSmoke() {
 	}
 	s := &plan.Step{
 		ID: "smoke/cloud", Action: plan.Wait, Subject: "cluster", Title: "smoke test: a Service gets a load balancer, a PersistentVolumeClaim a volume",
-		Reason: "the cloud must provide what workloads request; both are deleted afterwards", Timeout: addons.CloudSmokeTimeout,
+		Reason: "the cloud must provide what workloads request; both are deleted afterwards", Timeout: addons.CloudSmokeTime(a.Doc),
 		Run: func(ctx context.Context, p plan.Progress) error {
 			_, err := a.CloudSmoke(ctx, p)
 			return err

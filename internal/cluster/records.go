@@ -84,7 +84,7 @@ func (a *applying) planSmoke() {
 	}
 	a.add(stage.Prove, &plan.Step{
 		ID: addons.SmokeStep, Action: plan.Wait, Subject: "cluster", Title: "smoke test: a Service answers by IP address and by DNS name",
-		Reason: "the cluster is up once a workload is served", Timeout: addons.SmokeTimeout,
+		Reason: "the cluster is up once a workload is served", Timeout: addons.SmokeTime(a.Doc),
 		Run: a.Smoke,
 	})
 }

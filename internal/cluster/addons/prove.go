@@ -98,14 +98,14 @@ func (c *Addons) Prove(ctx context.Context, limit time.Duration, p plan.Progress
 		return out, ctx.Err()
 	}
 	try("dns", "cluster DNS is available", time.Minute, c.proveDNS)
-	try("service", "a Service answers by IP address, by DNS name and by NodePort", SmokeTimeout, func(ctx context.Context) (string, error) {
+	try("service", "a Service answers by IP address, by DNS name and by NodePort", SmokeTime(c.Doc), func(ctx context.Context) (string, error) {
 		return c.proveService(ctx, p)
 	})
 	for _, a := range addon.Site(c.Doc) {
-		try("addon/"+a.Name, a.Title+": works", SiteTimeout, func(ctx context.Context) (string, error) { return c.siteWorks(ctx, a, p) })
+		try("addon/"+a.Name, a.Title+": works", SiteTime(c.Doc), func(ctx context.Context) (string, error) { return c.siteWorks(ctx, a, p) })
 	}
 	if cloud := c.Cloud(); cloud != nil && (cloud.NoBalancing() == "" || cloud.NoVolumes() == "") {
-		try("cloud", "the cloud provides load balancers and volumes", CloudSmokeTimeout, func(ctx context.Context) (string, error) {
+		try("cloud", "the cloud provides load balancers and volumes", CloudSmokeTime(c.Doc), func(ctx context.Context) (string, error) {
 			return c.CloudSmoke(ctx, p)
 		})
 	}
@@ -148,7 +148,7 @@ func (c *Addons) proveService(ctx context.Context, p plan.Progress) (string, err
 		return "", err
 	}
 	r, err := client.Smoke(ctx, kube.SmokeOptions{
-		Image: img.Ref, DNSDomain: c.Doc.Spec.Kubernetes.DNSDomain, NodePorts: nodePortNodes, Timeout: SmokeTimeout, Status: p.Status,
+		Image: img.Ref, DNSDomain: c.Doc.Spec.Kubernetes.DNSDomain, NodePorts: nodePortNodes, Timeout: SmokeTime(c.Doc), Status: p.Status,
 	})
 	if err != nil {
 		return "", err

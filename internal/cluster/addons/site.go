@@ -26,9 +26,6 @@ import (
 // ConsentVolumes is the consent to remove an addon that provides volumes while such volumes exist.
 const ConsentVolumes = "volumes"
 
-// SiteTimeout limits the proof that an addon of the document works.
-const SiteTimeout = 5 * time.Minute
-
 const (
 	worksPrefix  = "works/"
 	removePrefix = "remove-addon/"
@@ -42,7 +39,7 @@ func OfSite(id string) bool {
 // WorksStep waits until an addon of the document works.
 func (c *Addons) WorksStep(a addon.Addon) *plan.Step {
 	return &plan.Step{
-		ID: worksPrefix + a.Name, Action: plan.Wait, Subject: "cluster", Title: "wait until " + a.Name + " works", Reason: a.Reason, Timeout: SiteTimeout, Apart: true,
+		ID: worksPrefix + a.Name, Action: plan.Wait, Subject: "cluster", Title: "wait until " + a.Name + " works", Reason: a.Reason, Timeout: SiteTime(c.Doc), Apart: true,
 		Run: func(ctx context.Context, p plan.Progress) error {
 			said, err := c.siteWorks(ctx, a, p)
 			if err != nil {
@@ -114,7 +111,7 @@ func (c *Addons) siteWorks(ctx context.Context, a addon.Addon, p plan.Progress) 
 			return "", err
 		}
 		r, err := client.CloudSmoke(ctx, kube.CloudSmokeOptions{
-			Image: img.Ref, NoLoadBalancer: true, StorageClass: c.Doc.Addon(a.Name).LocalPath.StorageClass, Timeout: SiteTimeout, Status: p.Status,
+			Image: img.Ref, NoLoadBalancer: true, StorageClass: c.Doc.Addon(a.Name).LocalPath.StorageClass, Timeout: SiteTime(c.Doc), Status: p.Status,
 		})
 		return fmt.Sprintf("a volume after %s", r.Volume.Round(time.Second/10)), err
 	}
@@ -176,7 +173,7 @@ func (c *Addons) metalLBWorks(ctx context.Context, client *kube.Client, p plan.P
 	if err != nil {
 		return "", err
 	}
-	r, err := client.CloudSmoke(ctx, kube.CloudSmokeOptions{Image: img.Ref, NoVolume: true, Timeout: SiteTimeout, Status: p.Status, Ask: c.askBalancer,
+	r, err := client.CloudSmoke(ctx, kube.CloudSmokeOptions{Image: img.Ref, NoVolume: true, Timeout: SiteTime(c.Doc), Status: p.Status, Ask: c.askBalancer,
 		Trouble: "look whether the network of this host and of the machines leads to the addresses of metallb's pools, and at the logs in metallb-system"})
 	return fmt.Sprintf("address %s after %s, asked from %s", r.Address, r.LoadBalancer.Round(time.Second/10), r.Asked), err
 }

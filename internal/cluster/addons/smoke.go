@@ -5,16 +5,25 @@ import (
 	"strings"
 	"time"
 
+	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/cluster/memory"
 	"github.com/naupegos/naupegos/internal/kube"
 	"github.com/naupegos/naupegos/internal/plan"
 )
 
-// SmokeTimeout limits the smoke test, including retries.
-const SmokeTimeout = 3 * time.Minute
+// SmokeTime bounds the smoke test with its retries: 3 minutes, or timeouts.nodeReady if that is longer.
+func SmokeTime(doc *v1alpha1.Cluster) time.Duration { return atLeast(doc, 3*time.Minute) }
 
-// CloudSmokeTimeout limits the smoke test of the cloud, whose load balancers may take minutes.
-const CloudSmokeTimeout = 15 * time.Minute
+// CloudSmokeTime bounds the smoke test of the cloud, whose load balancers may take minutes: 15 minutes, or timeouts.nodeReady if that is longer.
+func CloudSmokeTime(doc *v1alpha1.Cluster) time.Duration { return atLeast(doc, 15*time.Minute) }
+
+// SiteTime bounds the proof that an addon of the document works: 5 minutes, or timeouts.nodeReady if that is longer.
+func SiteTime(doc *v1alpha1.Cluster) time.Duration { return atLeast(doc, 5*time.Minute) }
+
+// atLeast returns a limit, or timeouts.nodeReady if that is longer: hosts whose nodes take long start pods slowly, too.
+func atLeast(doc *v1alpha1.Cluster, limit time.Duration) time.Duration {
+	return max(limit, doc.Spec.Timeouts.NodeReady.Duration)
+}
 
 // SmokeStep is the ID of the smoke test.
 const SmokeStep = "smoke"
@@ -29,7 +38,8 @@ func (c *Addons) Smoke(ctx context.Context, p plan.Progress) error {
 	if err != nil {
 		return err
 	}
-	if _, err = client.Smoke(ctx, kube.SmokeOptions{Image: img.Ref, DNSDomain: c.Doc.Spec.Kubernetes.DNSDomain, Status: p.Status}); err != nil {
+	o := kube.SmokeOptions{Image: img.Ref, DNSDomain: c.Doc.Spec.Kubernetes.DNSDomain, Timeout: SmokeTime(c.Doc) - time.Minute, Status: p.Status} // leaves time for another attempt
+	if _, err = client.Smoke(ctx, o); err != nil {
 		return err
 	}
 	return c.Facts.Set(ctx, memory.Smoked, "true")
@@ -48,7 +58,7 @@ func (c *Addons) CloudSmoke(ctx context.Context, p plan.Progress) (string, error
 	if err != nil {
 		return "", err
 	}
-	o := kube.CloudSmokeOptions{Image: img.Ref, Status: p.Status, Ask: c.askBalancer}
+	o := kube.CloudSmokeOptions{Image: img.Ref, Timeout: SiteTime(c.Doc), Status: p.Status, Ask: c.askBalancer}
 	o.NoLoadBalancer, o.NoVolume = c.Cloud().NoBalancing() != "", c.Cloud().NoVolumes() != ""
 	r, err := client.CloudSmoke(ctx, o)
 	if err != nil {
