@@ -43,7 +43,7 @@ func dataVolume(p *Provider, machine, name string) (volumes.Volume, bool) {
 	if len(all) == 0 {
 		return volumes.Volume{}, false
 	}
-	v, _ := best(all, func(v volumes.Volume) int { return len(v.Attachments) })
+	v, _ := cache.Best(all, func(v volumes.Volume) int { return len(v.Attachments) })
 	return v, true
 }
 
@@ -148,7 +148,7 @@ func createDataVolume(ctx context.Context, p *Provider, m provider.MachineSpec, 
 	v, err := volumes.Create(ctx, cinder, volumes.CreateOpts{
 		Name: m.Name + "-" + want.Name, Size: want.SizeGiB, VolumeType: want.Type, AvailabilityZone: place, Metadata: meta,
 	}, nil).Extract()
-	return made(p.known.volumes, v, err, "make volume %s of %s", want.Name, m.Name)
+	return cache.Made(p.known.volumes, v, err, "make volume %s of %s", want.Name, m.Name)
 }
 
 // settleDataVolume waits until a volume is free or attached.
@@ -197,7 +197,7 @@ func surplusVolumesPlan(p *Provider, want provider.Wanted) *plan.Step {
 	if len(surplus) == 0 {
 		return nil
 	}
-	s.Title = "remove " + count(len(surplus), "volume")
+	s.Title = "remove " + cloud.Count(len(surplus), "volume")
 	s.Run = func(ctx context.Context, progress plan.Progress) error {
 		return removeDataVolumes(ctx, p, surplus, progress)
 	}

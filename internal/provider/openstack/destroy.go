@@ -77,9 +77,9 @@ func (p *Provider) removePorts(ctx context.Context, all []ports.Port) error {
 		return err
 	}
 	for _, o := range all {
-		err := removed(p.known.ports, o.ID, ports.Delete(ctx, c, o.ID).ExtractErr(), "remove port %s (%s)", o.Name, o.ID)
+		err := cache.Removed(p.known.ports, o.ID, ports.Delete(ctx, c, o.ID).ExtractErr(), "remove port %s (%s)", o.Name, o.ID)
 		if err != nil {
-			return still(err, func() string { return "port " + o.Name + " is still used by " + o.DeviceOwner + " " + o.DeviceID })
+			return cloud.Still(err, func() string { return "port " + o.Name + " is still used by " + o.DeviceOwner + " " + o.DeviceID })
 		}
 	}
 	return nil
@@ -135,7 +135,7 @@ func (p *Provider) Destroy(ctx context.Context, seen *provider.Inventory) []*pla
 // strangersKeypair explains that the cluster's keypair stays because another user made it: Nova shows keypairs only to their own user. It is
 // empty if this user has the keypair, or no server was made with it.
 func (p *Provider) strangersKeypair() string {
-	if _, own := p.known.keypairs.Find(anything); own {
+	if _, own := p.known.keypairs.Find(cache.Anything); own {
 		return ""
 	}
 	s, there := p.known.servers.Find(func(s servers.Server) bool { return s.KeyName == p.n.Name() })
@@ -159,9 +159,9 @@ func (p *Provider) sweep(ctx context.Context, progress plan.Progress) error {
 			return nil
 		}
 		if time.Now().After(limit) {
-			e := fail.New(fail.Refused, "%s of cluster %s are left: %s", count(len(left), "thing"), p.n.ID, strings.Join(left, ", "))
+			e := fail.New(fail.Refused, "%s of cluster %s are left: %s", cloud.Count(len(left), "thing"), p.n.ID, strings.Join(left, ", "))
 			if last != nil {
-				e = fail.Wrap(fail.Refused, last, "%s of cluster %s are left: %s", count(len(left), "thing"), p.n.ID, strings.Join(left, ", "))
+				e = fail.Wrap(fail.Refused, last, "%s of cluster %s are left: %s", cloud.Count(len(left), "thing"), p.n.ID, strings.Join(left, ", "))
 			}
 			return e.Do("run naupegos destroy again")
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
 
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
 	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
 )
 
@@ -27,7 +28,7 @@ func (p *Provider) ensureFloatingIP(ctx context.Context, portID string, tags []s
 		f, ok = p.known.floating.Find(func(f floatingips.FloatingIP) bool { return p.isFree(f, tags) })
 		if ok {
 			got, err := floatingips.Update(ctx, c, f.ID, floatingips.UpdateOpts{PortID: &portID}).Extract()
-			if f, err = made(p.known.floating, got, err, "give floating IP %s to port %s", f.FloatingIP, portID); err != nil {
+			if f, err = cache.Made(p.known.floating, got, err, "give floating IP %s to port %s", f.FloatingIP, portID); err != nil {
 				return f, err
 			}
 		}
@@ -43,11 +44,11 @@ func (p *Provider) ensureFloatingIP(ctx context.Context, portID string, tags []s
 		}
 		got, err := floatingips.Create(ctx, c, floatingips.CreateOpts{FloatingNetworkID: external, SubnetID: subnet, PortID: portID, Description: p.n.Mark()}).Extract()
 		var failed error
-		if f, ok, failed = late(ctx, p.known.floating, err, func(f floatingips.FloatingIP) bool { return f.PortID == portID }); failed != nil {
+		if f, ok, failed = cache.Late(ctx, p.known.floating, err, func(f floatingips.FloatingIP) bool { return f.PortID == portID }); failed != nil {
 			return f, failed
 		}
 		if !ok {
-			if f, err = made(p.known.floating, got, err, "create a floating IP for port %s", portID); err != nil {
+			if f, err = cache.Made(p.known.floating, got, err, "create a floating IP for port %s", portID); err != nil {
 				return f, err
 			}
 		}
@@ -99,7 +100,7 @@ func (p *Provider) removeFloating(ctx context.Context, all []floatingips.Floatin
 	}
 	for _, f := range all {
 		err := floatingips.Delete(ctx, c, f.ID).ExtractErr()
-		if err := removed(p.known.floating, f.ID, err, "give back floating IP %s", f.FloatingIP); err != nil {
+		if err := cache.Removed(p.known.floating, f.ID, err, "give back floating IP %s", f.FloatingIP); err != nil {
 			return err
 		}
 	}

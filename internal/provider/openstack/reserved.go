@@ -86,7 +86,7 @@ func (p *Provider) checkReserved(context.Context) error {
 	if p.reservedIP() == "" {
 		return nil
 	}
-	f, ok := p.known.reserved.Find(anything)
+	f, ok := p.known.reserved.Find(cache.Anything)
 	switch {
 	case !ok:
 		return fail.New(fail.Refused, "the project has no floating IP %s", p.reservedIP()).At(reservedField).
@@ -184,7 +184,7 @@ func (p *Provider) ensureFrontIP(ctx context.Context, portID, role string) error
 	if err := p.adoptReserved(ctx); err != nil {
 		return err
 	}
-	f, _ := p.known.reserved.Find(anything)
+	f, _ := p.known.reserved.Find(cache.Anything)
 	if f.PortID == portID {
 		return nil
 	}
@@ -290,6 +290,6 @@ func (p *Provider) leadReserved(ctx context.Context, f floatingips.FloatingIP, p
 		return err
 	}
 	got, err := floatingips.Update(ctx, c, f.ID, floatingips.UpdateOpts{PortID: &portID}).Extract()
-	_, err = made(p.known.reserved, got, err, "lead floating IP %s to port %s", f.FloatingIP, portID)
+	_, err = cache.Made(p.known.reserved, got, err, "lead floating IP %s to port %s", f.FloatingIP, portID)
 	return err
 }

@@ -48,7 +48,7 @@ func (p *Provider) serverOf(machine string) (servers.Server, bool) {
 		return servers.Server{}, false
 	}
 	port, _ := p.portOf(machine)
-	s, _ := best(all, func(s servers.Server) int {
+	s, _ := cache.Best(all, func(s servers.Server) int {
 		switch {
 		case s.ID == port.DeviceID:
 			return 2
@@ -127,7 +127,7 @@ func (p *Provider) createServer(ctx context.Context, m provider.MachineSpec, pro
 	}
 	progress.Status("requesting the server")
 	s, err := servers.Create(ctx, c.Compute, p.withKey(o), hints).Extract()
-	if there, ok, err := late(ctx, p.known.servers, err, isServerOf(m.Name)); ok || err != nil {
+	if there, ok, err := cache.Late(ctx, p.known.servers, err, isServerOf(m.Name)); ok || err != nil {
 		return there, err // it holds the machine's only port and volume
 	}
 	if err != nil && len(o.BlockDevice) > 0 {
@@ -138,7 +138,7 @@ func (p *Provider) createServer(ctx context.Context, m provider.MachineSpec, pro
 	if err == nil { // Nova's answer contains little more than the ID
 		s.Name, s.Status, s.Metadata = m.Name, serverBuild, meta
 	}
-	return made(p.known.servers, s, err, "make the server of %s", m.Name)
+	return cache.Made(p.known.servers, s, err, "make the server of %s", m.Name)
 }
 
 // withKey adds the keypair if there is one.

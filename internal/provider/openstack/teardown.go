@@ -92,8 +92,8 @@ func (p *Provider) detachRouter(ctx context.Context, c *gophercloud.ServiceClien
 			continue // never attached: an ordinary port
 		}
 		_, err := routers.RemoveInterface(ctx, c, o.DeviceID, routers.RemoveInterfaceOpts{PortID: o.ID}).Extract()
-		if err := removed(p.known.ports, o.ID, err, "take router %s out of the network", o.DeviceID); err != nil {
-			return still(err, func() string { return "router " + o.DeviceID + " still serves a floating IP in the network" })
+		if err := cache.Removed(p.known.ports, o.ID, err, "take router %s out of the network", o.DeviceID); err != nil {
+			return cloud.Still(err, func() string { return "router " + o.DeviceID + " still serves a floating IP in the network" })
 		}
 	}
 	return nil
@@ -102,13 +102,13 @@ func (p *Provider) detachRouter(ctx context.Context, c *gophercloud.ServiceClien
 func (p *Provider) removePlacement(ctx context.Context, c *gophercloud.ServiceClient) error {
 	for _, g := range p.known.serverGroups.All() {
 		err := servergroups.Delete(ctx, c, g.ID).ExtractErr()
-		if err := removed(p.known.serverGroups, g.ID, err, "remove server group %s", g.Name); err != nil {
+		if err := cache.Removed(p.known.serverGroups, g.ID, err, "remove server group %s", g.Name); err != nil {
 			return err
 		}
 	}
 	for _, kp := range p.known.keypairs.All() {
 		err := keypairs.Delete(ctx, c, kp.Name, nil).ExtractErr()
-		if err := removed(p.known.keypairs, kp.Name, err, "remove keypair %s", kp.Name); err != nil {
+		if err := cache.Removed(p.known.keypairs, kp.Name, err, "remove keypair %s", kp.Name); err != nil {
 			return err
 		}
 	}
@@ -120,30 +120,30 @@ func (p *Provider) removeNetwork(ctx context.Context, c *gophercloud.ServiceClie
 	k := &p.known
 	for _, g := range k.groups.All() {
 		progress.Status("security group %s", g.Name)
-		err := removed(k.groups, g.ID, groups.Delete(ctx, c, g.ID).ExtractErr(), "remove security group %s", g.Name)
+		err := cache.Removed(k.groups, g.ID, groups.Delete(ctx, c, g.ID).ExtractErr(), "remove security group %s", g.Name)
 		if err != nil {
-			return still(err, func() string { return p.usedBy(ctx, c, "security group "+g.Name, query{group: g.ID}) })
+			return cloud.Still(err, func() string { return p.usedBy(ctx, c, "security group "+g.Name, query{group: g.ID}) })
 		}
 	}
 	for _, r := range k.routers.All() {
 		progress.Status("router %s", r.Name)
-		err := removed(k.routers, r.ID, routers.Delete(ctx, c, r.ID).ExtractErr(), "remove router %s", r.Name)
+		err := cache.Removed(k.routers, r.ID, routers.Delete(ctx, c, r.ID).ExtractErr(), "remove router %s", r.Name)
 		if err != nil {
-			return still(err, func() string { return p.usedBy(ctx, c, "router "+r.Name, query{device: r.ID}) })
+			return cloud.Still(err, func() string { return p.usedBy(ctx, c, "router "+r.Name, query{device: r.ID}) })
 		}
 	}
 	for _, s := range k.subnets.All() {
 		progress.Status("subnet %s", s.CIDR)
-		err := removed(k.subnets, s.ID, subnets.Delete(ctx, c, s.ID).ExtractErr(), "remove subnet %s", s.CIDR)
+		err := cache.Removed(k.subnets, s.ID, subnets.Delete(ctx, c, s.ID).ExtractErr(), "remove subnet %s", s.CIDR)
 		if err != nil {
-			return still(err, func() string { return p.usedBy(ctx, c, "subnet "+s.CIDR, query{network: s.NetworkID}) })
+			return cloud.Still(err, func() string { return p.usedBy(ctx, c, "subnet "+s.CIDR, query{network: s.NetworkID}) })
 		}
 	}
 	for _, n := range k.networks.All() {
 		progress.Status("network %s", n.Name)
-		err := removed(k.networks, n.ID, networks.Delete(ctx, c, n.ID).ExtractErr(), "remove network %s", n.Name)
+		err := cache.Removed(k.networks, n.ID, networks.Delete(ctx, c, n.ID).ExtractErr(), "remove network %s", n.Name)
 		if err != nil {
-			return still(err, func() string { return p.usedBy(ctx, c, "network "+n.Name, query{network: n.ID}) })
+			return cloud.Still(err, func() string { return p.usedBy(ctx, c, "network "+n.Name, query{network: n.ID}) })
 		}
 	}
 	return nil

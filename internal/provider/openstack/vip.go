@@ -89,7 +89,7 @@ func (p *Provider) vipPort() (ports.Port, bool) {
 	if len(all) == 0 {
 		return ports.Port{}, false
 	}
-	port, _ := best(all, p.inUse)
+	port, _ := cache.Best(all, p.inUse)
 	return port, true
 }
 
@@ -128,7 +128,7 @@ func (p *Provider) ensureVIPPort(ctx context.Context) (ports.Port, error) {
 		if err != nil {
 			return ports.Port{}, err
 		}
-		port, twice := best(all, p.inUse)
+		port, twice := cache.Best(all, p.inUse)
 		return port, p.removeTwice(ctx, c, twice, "the virtual address")
 	}
 	subnet, err := p.subnet(ctx)

@@ -50,7 +50,7 @@ func (p *Provider) volumesPlan(fresh []provider.MachineSpec) *plan.Step {
 		return nil
 	}
 	return &plan.Step{
-		ID: volumesStep, Action: plan.Create, Title: "request " + count(len(want), "root volume"), Subject: "cluster",
+		ID: volumesStep, Action: plan.Create, Title: "request " + cloud.Count(len(want), "root volume"), Subject: "cluster",
 		Reason: "their machines do not exist", Details: details, Timeout: p.opts.Timeouts.Step,
 		Run: func(ctx context.Context, progress plan.Progress) error { return p.askForVolumes(ctx, want, progress) },
 	}
@@ -66,7 +66,7 @@ func (p *Provider) askForVolumes(ctx context.Context, want []provider.MachineSpe
 	if err := cache.Fresh(ctx, p.known.servers, p.known.volumes); err != nil {
 		return err
 	}
-	progress.Status("requesting %s", count(len(want), "root volume"))
+	progress.Status("requesting %s", cloud.Count(len(want), "root volume"))
 	var g errgroup.Group // without a shared context, so that a failure does not interrupt other requests, whose volumes would appear late
 	g.SetLimit(cloud.MaxCalls)
 	for _, m := range want {
@@ -138,7 +138,7 @@ func (p *Provider) createVolume(ctx context.Context, m provider.MachineSpec) (vo
 	v, err := volumes.Create(ctx, cinder, volumes.CreateOpts{
 		Name: m.Name, Size: shape.RootVolume(), ImageID: image.ID, VolumeType: shape.RootVolumeType, AvailabilityZone: place, Metadata: meta,
 	}, nil).Extract()
-	return made(p.known.volumes, v, err, "make the root volume of %s", m.Name)
+	return cache.Made(p.known.volumes, v, err, "make the root volume of %s", m.Name)
 }
 
 // waitVolume waits until a volume has its image's content.
@@ -243,7 +243,7 @@ func (p *Provider) removeVolumes(ctx context.Context, all []volumes.Volume, prog
 		case left == 0:
 			return nil
 		case time.Now().After(limit) && last != nil:
-			return fail.Wrap(fail.Refused, last, "%s can't be removed", count(left, "volume")).Do("see openstack volume show; run the same again later")
+			return fail.Wrap(fail.Refused, last, "%s can't be removed", cloud.Count(left, "volume")).Do("see openstack volume show; run the same again later")
 		case time.Now().After(limit):
 			return fail.New(fail.Refused, "%s: still there %s after the request to delete it", all[0].ID, p.opts.Timeouts.Delete).
 				Do("see openstack volume show; run the same again later")
