@@ -51,7 +51,7 @@ func (p *Provider) wipe(ctx context.Context, name string, progress plan.Progress
 		return err
 	}
 	progress.Status("floating IP and port")
-	if err := p.removeFloating(ctx, p.floatingOfMachine(name)); err != nil {
+	if err := p.floating.Remove(ctx, p.floating.OfMachine(name)); err != nil {
 		return err
 	}
 	if err := p.removePorts(ctx, append(p.portsOf(name), nicsOf(p, name)...)); err != nil {

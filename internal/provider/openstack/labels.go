@@ -68,7 +68,7 @@ func relabels(p *Provider) []relabel {
 		retag(p, k.groups, "security-groups", "security group", func(x *groups.SecGroup) (string, string, *[]string) { return x.ID, x.Name, &x.Tags }),
 		retag(p, k.ports, "ports", "port", func(x *ports.Port) (string, string, *[]string) { return x.ID, x.Name, &x.Tags }),
 		retag(p, k.floating, "floatingips", "floating IP", func(x *floatingips.FloatingIP) (string, string, *[]string) {
-			if p.isReserved(*x) { // the user's own
+			if p.floating.IsReserved(*x) { // the user's own
 				return "", "", nil
 			}
 			return x.ID, x.FloatingIP, &x.Tags

@@ -59,7 +59,7 @@ func (p *Provider) machinePlan(m provider.MachineSpec, seen provider.Machine, fo
 	case seen.State != provider.Partial:
 		s.Action, s.Title, s.Details = plan.Change, "start machine "+m.Name, nil
 	}
-	if lost := p.unwantedAddresses(m); len(lost) > 0 {
+	if lost := p.floating.Unwanted(m); len(lost) > 0 {
 		s.Consent, s.Details = provider.ConsentAddresses, append(s.Details, lost...)
 	}
 	return s
@@ -68,7 +68,7 @@ func (p *Provider) machinePlan(m provider.MachineSpec, seen provider.Machine, fo
 // incomplete lists the missing and the surplus resources of a running machine.
 func (p *Provider) incomplete(m provider.MachineSpec) []string {
 	var out []string
-	if lacks := p.floatingLack(m); lacks != "" {
+	if lacks := p.floating.Lack(m); lacks != "" {
 		out = append(out, lacks)
 	}
 	if len(p.serversOf(m.Name)) > 1 {
@@ -153,14 +153,14 @@ func (p *Provider) ensureServer(ctx context.Context, m provider.MachineSpec, mak
 // ensurePublic assigns a machine its floating IP if its shape asks for one, and removes it otherwise.
 func (p *Provider) ensurePublic(ctx context.Context, m provider.MachineSpec, progress plan.Progress) error {
 	if !p.shape(m.Role, m.Pool).WantsFloatingIP() {
-		return p.removeFloating(ctx, p.floatingOfMachine(m.Name))
+		return p.floating.Remove(ctx, p.floating.OfMachine(m.Name))
 	}
 	port, ok := p.portOf(m.Name)
 	if !ok {
 		return fail.New(fail.NotReady, "its port is not made yet").At(m.Name)
 	}
 	progress.Status("floating IP")
-	_, err := p.ensureFloatingIP(ctx, port.ID, p.n.Tags(m))
+	_, err := p.floating.Ensure(ctx, port.ID, p.n.Tags(m))
 	return err
 }
 

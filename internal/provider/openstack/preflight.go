@@ -115,7 +115,7 @@ func (f preflight) networks(ctx context.Context) error {
 	if err := f.routing(ctx); err != nil {
 		return err
 	}
-	if err := f.found.refusal(aboutNetworks, f.checkReserved(ctx)); err != nil {
+	if err := f.found.refusal(aboutNetworks, f.floating.CheckReserved(ctx)); err != nil {
 		return err
 	}
 	if err := f.site(ctx); err != nil {

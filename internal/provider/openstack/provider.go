@@ -25,6 +25,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 	"github.com/naupegos/naupegos/internal/provider/openstack/credential"
 	"github.com/naupegos/naupegos/internal/provider/openstack/existing"
+	"github.com/naupegos/naupegos/internal/provider/openstack/floating"
 	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
 )
 
@@ -39,12 +40,9 @@ type Provider struct {
 
 	odd []string // warnings of the last Preflight
 
-	floatingMu sync.Mutex // assign one floating IP at a time
-
 	glanced time.Time // last poll of servers in BUILD, by the cloud's clock; see glanceAtBuilding
 
-	former []floatingips.FloatingIP // the user's floating IPs that must leave the API's address; set by Steps
-
+	floating *floating.Keeper
 	balancer *balancer.Keeper
 
 	*credential.Issuer // makes and deletes the cluster's credentials
@@ -74,7 +72,7 @@ type known struct {
 	groups       *cache.Cache[groups.SecGroup]
 	ports        *cache.Cache[ports.Port]
 	floating     *cache.Cache[floatingips.FloatingIP]
-	reserved     *cache.Cache[floatingips.FloatingIP] // the user's own, for the API's address; see reserved.go
+	reserved     *cache.Cache[floatingips.FloatingIP] // the user's own, for the API's address
 	servers      *cache.Cache[servers.Server]
 	volumes      *cache.Cache[volumes.Volume]
 	serverGroups *cache.Cache[servergroups.ServerGroup]
@@ -90,8 +88,13 @@ func New(o Options) (*Provider, error) {
 	p.n.Site = marks.Site{Tags: p.spec().Tags, Metadata: p.spec().Metadata}
 	p.existing = existing.New(p.spec(), p.cloud, &p.lacks)
 	p.known = p.caches()
+	p.floating = floating.New(floating.Options{
+		Cluster: o.Cluster, Names: p.n, Cloud: p.cloud, Lacks: &p.lacks, Existing: p.existing, Known: p.known.floating,
+		Port: p.portOf, Ports: p.portsOf, Front: p.frontPort,
+	})
+	p.known.reserved = p.floating.Reserved()
 	p.balancer = balancer.New(balancer.Options{
-		Names: p.n, Octavia: p.octavia(), Port: o.Cluster.Spec.Endpoint.Port, Floating: balancerAddress{p},
+		Names: p.n, Octavia: p.octavia(), Port: o.Cluster.Spec.Endpoint.Port, Floating: p.floating.OfBalancer(),
 		Timeouts: balancer.Timeouts{Boot: o.Timeouts.Boot, Delete: o.Timeouts.Delete, Step: o.Timeouts.Step, Poll: o.Timeouts.Poll},
 		Cloud:    p.cloud, Subnet: p.subnet, CIDR: p.cidr, Machine: p.Machine,
 	})

@@ -41,7 +41,7 @@ func needMachines(p *Provider, d quota.Demand, want provider.Wanted, sizes map[s
 		if _, ok := p.portOf(m.Name); !ok {
 			d[quota.Ports]++
 		}
-		if p.floatingMissing(m) {
+		if p.floating.Missing(m) {
 			d[quota.FloatingIPs]++
 		}
 		for _, v := range s.Volumes {
@@ -107,7 +107,7 @@ func needFront(p *Provider, d quota.Demand, want provider.Wanted, subnet string)
 	switch o := p.octavia(); {
 	case o != nil:
 		p.balancer.Need(d, want, subnet)
-		if b := p.balancer.Seen(); !o.Internal && p.reservedIP() == "" && (b == nil || !p.hasFloatingIP(b.LB.VipPortID)) {
+		if b := p.balancer.Seen(); !o.Internal && p.floating.ReservedIP() == "" && (b == nil || !p.floating.Has(b.LB.VipPortID)) {
 			d[quota.FloatingIPs]++
 		}
 	case p.sharesVIP() && want.VIP:
@@ -115,7 +115,7 @@ func needFront(p *Provider, d quota.Demand, want provider.Wanted, subnet string)
 		if !ok {
 			d[quota.Ports]++
 		}
-		if p.reservedIP() == "" && !p.hasFloatingIP(port.ID) {
+		if p.floating.ReservedIP() == "" && !p.floating.Has(port.ID) {
 			d[quota.FloatingIPs]++
 		}
 	}

@@ -102,7 +102,7 @@ func TestFloatingIPBecomesTheUsersInACloud(t *testing.T) {
 		return p
 	}
 	p := run()
-	made, ok := p.floatingOf(p.frontPort())
+	made, ok := p.floating.Of(p.frontPort())
 	if !ok {
 		t.Fatal("the API has no floating IP")
 	}

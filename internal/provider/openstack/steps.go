@@ -22,7 +22,7 @@ func (p *Provider) Steps(ctx context.Context, want provider.Wanted, seen *provid
 	if err := p.checkLasting(ctx); err != nil {
 		return nil, err
 	}
-	if err := p.lookForFormer(ctx); err != nil {
+	if err := p.floating.LookForFormer(ctx); err != nil {
 		return nil, err
 	}
 	if err := findSite(ctx, p); err != nil {

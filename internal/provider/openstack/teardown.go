@@ -40,16 +40,16 @@ func (p *Provider) destroyRest(ctx context.Context, progress plan.Progress) erro
 		return err
 	}
 	progress.Status("floating IPs and volumes")
-	if err := p.adoptReserved(ctx); err != nil {
+	if err := p.floating.Adopt(ctx); err != nil {
 		return err
 	}
-	if err := p.removeFloating(ctx, k.floating.All()); err != nil {
+	if err := p.floating.Remove(ctx, k.floating.All()); err != nil {
 		return err
 	}
 	if err := p.removeStray(ctx, progress); err != nil {
 		return err
 	}
-	if err := p.releaseReserved(ctx); err != nil {
+	if err := p.floating.Release(ctx); err != nil {
 		return err
 	}
 	progress.Status("ports")
