@@ -14,6 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
+	"github.com/naupegos/naupegos/internal/provider/openstack/volume"
 )
 
 const sweepStep = "destroy-rest"
@@ -21,11 +22,7 @@ const sweepStep = "destroy-rest"
 // DestroyMachine returns the step that removes a machine and its own resources: server, volumes, floating IP and ports. It requires consent if the
 // machine has additional volumes.
 func (p *Provider) DestroyMachine(m provider.Machine) *plan.Step {
-	var lost []string
-	for _, v := range dataVolumesOf(p, m.Name) {
-		lost = append(lost, lostVolume(v, m.Name))
-	}
-	consent := ""
+	lost, consent := p.volumes.Lost(m.Name), ""
 	if len(lost) > 0 {
 		consent = provider.ConsentVolumes
 	}
@@ -57,13 +54,13 @@ func (p *Provider) wipe(ctx context.Context, name string, progress plan.Progress
 	if err := p.removePorts(ctx, append(p.portsOf(name), nicsOf(p, name)...)); err != nil {
 		return err
 	}
-	if len(everyVolumeOf(p, name)) > 0 {
+	if len(p.volumes.Of(name)) > 0 {
 		if err := p.known.volumes.Next(ctx, 0, nil); err != nil { // Nova deletes most volumes with their server
 			return err
 		}
 	}
-	err := p.removeVolumes(ctx, everyVolumeOf(p, name), progress)
-	var held *errHeld
+	err := p.volumes.Remove(ctx, p.volumes.Of(name), progress)
+	var held *volume.HeldError
 	if errors.As(err, &held) { // the cache includes its server now
 		return p.wipe(ctx, name, progress)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/balancer"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
+	"github.com/naupegos/naupegos/internal/provider/openstack/volume"
 )
 
 // csiCluster is the metadata key in which cinder-csi-plugin records a volume's cluster; the plugin gets our cluster ID from its flag --cluster.
@@ -249,7 +250,7 @@ func freeRound(ctx context.Context, p *Provider, left provider.Leftovers, progre
 	}
 	for _, v := range left.Volumes {
 		progress.Status("%s", v)
-		if v.State == volumeDeleting {
+		if v.State == volume.Deleting {
 			continue
 		}
 		if err := keep(volumes.Delete(ctx, c.Volume, v.ID, nil).ExtractErr(), v.String()); err != nil {

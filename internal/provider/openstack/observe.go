@@ -17,6 +17,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
 	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
+	"github.com/naupegos/naupegos/internal/provider/openstack/volume"
 )
 
 // all lists the caches.
@@ -114,7 +115,7 @@ func (p *Provider) specs(fits func(name string) bool) map[string]provider.Machin
 		add(s.Name, func(k string) string { return s.Metadata[marks.Underscored(k)] })
 	}
 	for _, v := range p.known.volumes.All() {
-		if v.Status != volumeDeleting {
+		if v.Status != volume.Deleting {
 			add(v.Name, func(k string) string { return v.Metadata[marks.Underscored(k)] })
 		}
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/existing"
 	"github.com/naupegos/naupegos/internal/provider/openstack/floating"
 	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
+	"github.com/naupegos/naupegos/internal/provider/openstack/volume"
 )
 
 // Provider makes, finds and removes the machines of one cluster in an OpenStack cloud.
@@ -42,6 +43,7 @@ type Provider struct {
 
 	glanced time.Time // last poll of servers in BUILD, by the cloud's clock; see glanceAtBuilding
 
+	volumes  *volume.Keeper
 	floating *floating.Keeper
 	balancer *balancer.Keeper
 
@@ -88,6 +90,11 @@ func New(o Options) (*Provider, error) {
 	p.n.Site = marks.Site{Tags: p.spec().Tags, Metadata: p.spec().Metadata}
 	p.existing = existing.New(p.spec(), p.cloud, &p.lacks)
 	p.known = p.caches()
+	p.volumes = volume.New(volume.Options{
+		Cluster: o.Cluster, Names: p.n, Cloud: p.cloud, Existing: p.existing, Known: p.known.volumes,
+		Timeouts: volume.Timeouts{Volume: o.Timeouts.Volume, Delete: o.Timeouts.Delete, Step: o.Timeouts.Step, Poll: o.Timeouts.Poll},
+		Servers:  p.known.servers, Server: p.serverOf, HasServer: func(machine string) bool { return len(p.everyServerOf(machine)) > 0 },
+	})
 	p.floating = floating.New(floating.Options{
 		Cluster: o.Cluster, Names: p.n, Cloud: p.cloud, Lacks: &p.lacks, Existing: p.existing, Known: p.known.floating,
 		Port: p.portOf, Ports: p.portsOf, Front: p.frontPort,

@@ -45,7 +45,7 @@ func needMachines(p *Provider, d quota.Demand, want provider.Wanted, sizes map[s
 			d[quota.FloatingIPs]++
 		}
 		for _, v := range s.Volumes {
-			if _, ok := dataVolume(p, m.Name, v.Name); !ok {
+			if _, ok := p.volumes.Data(m.Name, v.Name); !ok {
 				d.Volume(v.SizeGiB, v.Type)
 			}
 		}
@@ -65,7 +65,7 @@ func needMachines(p *Provider, d quota.Demand, want provider.Wanted, sizes map[s
 		d[quota.Ports] += max(0, len(s.Networks)-len(nicsOf(p, m.Name)))
 		d[quota.Cores] += sizes[s.Flavor].vcpus
 		d[quota.RAM] += sizes[s.Flavor].ramMiB
-		if gib := s.RootVolume(); gib > 0 && len(p.volumesOf(m.Name)) == 0 {
+		if gib := s.RootVolume(); gib > 0 && len(p.volumes.RootsOf(m.Name)) == 0 {
 			d.Volume(gib, s.RootVolumeType)
 		}
 	}

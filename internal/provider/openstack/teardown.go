@@ -20,6 +20,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
+	"github.com/naupegos/naupegos/internal/provider/openstack/volume"
 )
 
 // everyServerOf lists the servers of a machine, including those in deletion.
@@ -68,12 +69,12 @@ func (p *Provider) destroyRest(ctx context.Context, progress plan.Progress) erro
 
 // removeStray removes the volumes without a server. If a previously unknown server holds one, it removes that machine too.
 func (p *Provider) removeStray(ctx context.Context, progress plan.Progress) error {
-	err := p.removeVolumes(ctx, p.known.volumes.Filter(p.isStray), progress)
-	var held *errHeld
+	err := p.volumes.Remove(ctx, p.known.volumes.Filter(p.isStray), progress)
+	var held *volume.HeldError
 	if !errors.As(err, &held) {
 		return err
 	}
-	if err := p.wipe(ctx, held.machine, progress); err != nil {
+	if err := p.wipe(ctx, held.Machine, progress); err != nil {
 		return err
 	}
 	return p.removeStray(ctx, progress)
