@@ -26,6 +26,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/credential"
 	"github.com/naupegos/naupegos/internal/provider/openstack/existing"
 	"github.com/naupegos/naupegos/internal/provider/openstack/floating"
+	"github.com/naupegos/naupegos/internal/provider/openstack/leftovers"
 	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
 	"github.com/naupegos/naupegos/internal/provider/openstack/volume"
 )
@@ -47,6 +48,7 @@ type Provider struct {
 	floating *floating.Keeper
 	balancer *balancer.Keeper
 
+	*leftovers.Sweeper // finds what the cluster's controllers left
 	*credential.Issuer // makes and deletes the cluster's credentials
 }
 
@@ -104,6 +106,13 @@ func New(o Options) (*Provider, error) {
 		Names: p.n, Octavia: p.octavia(), Port: o.Cluster.Spec.Endpoint.Port, Floating: p.floating.OfBalancer(),
 		Timeouts: balancer.Timeouts{Boot: o.Timeouts.Boot, Delete: o.Timeouts.Delete, Step: o.Timeouts.Step, Poll: o.Timeouts.Poll},
 		Cloud:    p.cloud, Subnet: p.subnet, CIDR: p.cidr, Machine: p.Machine,
+	})
+	p.Sweeper = leftovers.New(leftovers.Options{
+		Names: p.n, Octavia: p.octavia() != nil, Delete: o.Timeouts.Delete, Poll: o.Timeouts.Poll, Cloud: p.cloud, Balancing: p.balancer.Client, Lacks: &p.lacks,
+		Own: func(id string) bool {
+			_, own := p.known.servers.Find(func(s servers.Server) bool { return s.ID == id })
+			return own
+		},
 	})
 	p.Issuer = credential.New(credential.Options{Names: p.n, Cloud: p.cloud, Balancing: p.balancer.Client, CACert: p.CACert})
 	return p, nil
