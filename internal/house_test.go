@@ -55,7 +55,7 @@ var owners = map[string][]string{
 	"golang.zx2c4.com/wireguard":             {"internal/gateway"}, // only reads and makes keys
 	"github.com/gophercloud": {"internal/provider/openstack", "internal/provider/openstack/access", "internal/provider/openstack/balancer",
 		"internal/provider/openstack/cloud", "internal/provider/openstack/dns", "internal/provider/openstack/firewall", "internal/provider/openstack/images", "internal/provider/openstack/quota", "internal/provider/openstack/existing",
-		"internal/provider/openstack/credential", "test/openstack/runner/runner"},
+		"internal/provider/openstack/credential", "internal/provider/openstack/floating", "internal/provider/openstack/volume", "internal/provider/openstack/leftovers", "test/openstack/runner/runner"},
 }
 
 // knows says which packages of this module each package may import. Those that are not listed may import all but internal/cli.
@@ -260,7 +260,7 @@ var knows = map[string][]string{
 	"internal/provider/openstack": {"api/v1alpha1", "internal/fail", "internal/plan", "internal/provider",
 		"internal/provider/openstack/balancer", "internal/provider/openstack/cache",
 		"internal/provider/openstack/access", "internal/provider/openstack/cloud", "internal/provider/openstack/dns", "internal/provider/openstack/firewall", "internal/provider/openstack/marks",
-		"internal/provider/openstack/quota", "internal/provider/openstack/existing", "internal/provider/openstack/credential"},
+		"internal/provider/openstack/quota", "internal/provider/openstack/existing", "internal/provider/openstack/credential", "internal/provider/openstack/floating", "internal/provider/openstack/volume", "internal/provider/openstack/leftovers"},
 	"internal/provider/openstack/access": {"internal/provider/openstack/cloud"},
 	"internal/provider/openstack/balancer": {"api/v1alpha1", "internal/fail", "internal/plan", "internal/provider", "internal/provider/openstack/cloud",
 		"internal/provider/openstack/marks", "internal/provider/openstack/quota"},
@@ -270,9 +270,12 @@ var knows = map[string][]string{
 		"internal/provider/openstack/cloud", "internal/provider/openstack/marks"},
 	"internal/provider/openstack/firewall":   {"api/v1alpha1", "internal/provider"},
 	"internal/provider/openstack/images":     {"internal/fail", "internal/plan", "internal/provider/openstack/cloud"},
-	"internal/provider/openstack/marks":      {"internal/provider"},
+	"internal/provider/openstack/marks":      {"api/v1alpha1", "internal/provider"},
 	"internal/provider/openstack/existing":   {"api/v1alpha1", "internal/fail", "internal/provider", "internal/provider/openstack/cloud"},
 	"internal/provider/openstack/credential": {"internal/fail", "internal/provider", "internal/provider/openstack/access", "internal/provider/openstack/cloud", "internal/provider/openstack/marks"},
+	"internal/provider/openstack/floating":   {"api/v1alpha1", "internal/fail", "internal/plan", "internal/provider", "internal/provider/openstack/balancer", "internal/provider/openstack/cache", "internal/provider/openstack/cloud", "internal/provider/openstack/existing", "internal/provider/openstack/marks"},
+	"internal/provider/openstack/volume":     {"api/v1alpha1", "internal/fail", "internal/plan", "internal/provider", "internal/provider/openstack/cache", "internal/provider/openstack/cloud", "internal/provider/openstack/existing", "internal/provider/openstack/marks"},
+	"internal/provider/openstack/leftovers":  {"internal/fail", "internal/plan", "internal/provider", "internal/provider/openstack/balancer", "internal/provider/openstack/cloud", "internal/provider/openstack/marks", "internal/provider/openstack/volume"},
 	"internal/provider/openstack/quota":      {"internal/fail", "internal/provider/openstack/cloud"},
 	"internal/provider/openstack/settings":   {"internal/fail"},
 	"internal/provider/providertest":         {"internal/fail", "internal/plan", "internal/provider", "internal/testkit"},

@@ -16,6 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/openstack"
+	"github.com/naupegos/naupegos/internal/provider/openstack/leftovers"
 )
 
 // answers is a cloud with constant answers: a body for each path.
@@ -92,7 +93,7 @@ func TestLeftoversGoBetweenMachinesAndNetwork(t *testing.T) {
 	at := func(id string) *plan.Step {
 		return steps[slices.IndexFunc(steps, func(s *plan.Step) bool { return s.ID == id })]
 	}
-	left, network := at(openstack.LeftoversStep), at(provider.DestroyNetworkStep)
+	left, network := at(leftovers.Step), at(provider.DestroyNetworkStep)
 	if want := []string{"destroy/demo-cp-1", "destroy/demo-a-1"}; !slices.Equal(left.Needs, want) {
 		t.Errorf("leftovers wait for %v, not %v", left.Needs, want)
 	}

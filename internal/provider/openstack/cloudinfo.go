@@ -89,7 +89,7 @@ func (p *Provider) checkVolumes() error {
 		return nil
 	}
 	for _, s := range p.known.servers.All() {
-		if splitShape(s.Metadata[marks.Underscored(marks.KeyShape)])["volume"] != "" {
+		if marks.ShapeParts(s.Metadata[marks.Underscored(marks.KeyShape)])["volume"] != "" {
 			return fail.New(fail.Refused, "it has a root volume, and %s, as the catalogue says", why).At(s.Name).
 				Do("use the cloud, region and interface that it was made with")
 		}

@@ -11,6 +11,8 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
 const (
@@ -50,7 +52,7 @@ func (p *Provider) serverGroupCalled(name string) (g servergroups.ServerGroup, t
 	if len(all) == 0 {
 		return g, nil
 	}
-	g, twice = best(all, func(g servergroups.ServerGroup) int { return len(g.Members) })
+	g, twice = cache.Best(all, func(g servergroups.ServerGroup) int { return len(g.Members) })
 	return g, slices.DeleteFunc(twice, func(g servergroups.ServerGroup) bool { return len(g.Members) > 0 })
 }
 
@@ -83,7 +85,7 @@ func (p *Provider) serverGroupsPlan(want, fresh []provider.MachineSpec) *plan.St
 	slices.Sort(names)
 	slices.Sort(details)
 	s := &plan.Step{
-		ID: serverGroupsStep, Action: plan.Create, Title: "create " + count(missing, "server group"), Subject: "cluster", Details: details,
+		ID: serverGroupsStep, Action: plan.Create, Title: "create " + cloud.Count(missing, "server group"), Subject: "cluster", Details: details,
 		Reason: "machines of a role or pool are kept on different hypervisors", Timeout: p.opts.Timeouts.Step,
 		Run: func(ctx context.Context, progress plan.Progress) error {
 			return p.ensureServerGroups(ctx, names, policies, progress)
@@ -107,7 +109,7 @@ func (p *Provider) ensureServerGroups(ctx context.Context, names []string, polic
 		progress.Status("server group %s", name)
 		g, twice := p.serverGroupCalled(name)
 		for _, o := range twice {
-			if err := removed(p.known.serverGroups, o.ID, servergroups.Delete(ctx, c.Compute, o.ID).ExtractErr(), "remove server group %s, which was made twice", name); err != nil {
+			if err := cache.Removed(p.known.serverGroups, o.ID, servergroups.Delete(ctx, c.Compute, o.ID).ExtractErr(), "remove server group %s, which was made twice", name); err != nil {
 				return err
 			}
 		}
@@ -115,7 +117,7 @@ func (p *Provider) ensureServerGroups(ctx context.Context, names []string, polic
 			continue
 		}
 		created, err := servergroups.Create(ctx, c.Compute, servergroups.CreateOpts{Name: name, Policy: policies[name]}).Extract()
-		if _, err := made(p.known.serverGroups, created, err, "make server group %s", name); err != nil {
+		if _, err := cache.Made(p.known.serverGroups, created, err, "make server group %s", name); err != nil {
 			return err
 		}
 	}
@@ -124,7 +126,7 @@ func (p *Provider) ensureServerGroups(ctx context.Context, names []string, polic
 
 // keypairPlan returns the step that uploads Naupegos' public SSH key to Nova.
 func (p *Provider) keypairPlan() *plan.Step {
-	if k, ok := p.known.keypairs.Find(anything); p.opts.PublicKey == "" || ok && sameKey(k.PublicKey, p.opts.PublicKey) {
+	if k, ok := p.known.keypairs.Find(cache.Anything); p.opts.PublicKey == "" || ok && sameKey(k.PublicKey, p.opts.PublicKey) {
 		return nil
 	}
 	return &plan.Step{
@@ -142,20 +144,20 @@ func (p *Provider) ensureKeypair(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if k, ok := p.known.keypairs.Find(anything); ok {
+	if k, ok := p.known.keypairs.Find(cache.Anything); ok {
 		if sameKey(k.PublicKey, p.opts.PublicKey) {
 			return nil
 		}
 		err := keypairs.Delete(ctx, c.Compute, k.Name, nil).ExtractErr() // existing servers keep their key
-		if err := removed(p.known.keypairs, k.Name, err, "replace keypair %s", k.Name); err != nil {
+		if err := cache.Removed(p.known.keypairs, k.Name, err, "replace keypair %s", k.Name); err != nil {
 			return err
 		}
 	}
 	k, err := keypairs.Create(ctx, c.Compute, keypairs.CreateOpts{Name: p.n.Name(), PublicKey: p.opts.PublicKey}).Extract()
-	if _, ok, failed := late(ctx, p.known.keypairs, err, func(k keypairs.KeyPair) bool { return sameKey(k.PublicKey, p.opts.PublicKey) }); ok || failed != nil {
+	if _, ok, failed := cache.Late(ctx, p.known.keypairs, err, func(k keypairs.KeyPair) bool { return sameKey(k.PublicKey, p.opts.PublicKey) }); ok || failed != nil {
 		return failed
 	}
-	_, err = made(p.known.keypairs, k, err, "make keypair %s", p.n.Name())
+	_, err = cache.Made(p.known.keypairs, k, err, "make keypair %s", p.n.Name())
 	return err
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
+	"github.com/naupegos/naupegos/internal/provider/openstack/volume"
 )
 
 const sweepStep = "destroy-rest"
@@ -21,11 +22,7 @@ const sweepStep = "destroy-rest"
 // DestroyMachine returns the step that removes a machine and its own resources: server, volumes, floating IP and ports. It requires consent if the
 // machine has additional volumes.
 func (p *Provider) DestroyMachine(m provider.Machine) *plan.Step {
-	var lost []string
-	for _, v := range dataVolumesOf(p, m.Name) {
-		lost = append(lost, lostVolume(v, m.Name))
-	}
-	consent := ""
+	lost, consent := p.volumes.Lost(m.Name), ""
 	if len(lost) > 0 {
 		consent = provider.ConsentVolumes
 	}
@@ -51,19 +48,19 @@ func (p *Provider) wipe(ctx context.Context, name string, progress plan.Progress
 		return err
 	}
 	progress.Status("floating IP and port")
-	if err := p.removeFloating(ctx, p.floatingOfMachine(name)); err != nil {
+	if err := p.floating.Remove(ctx, p.floating.OfMachine(name)); err != nil {
 		return err
 	}
 	if err := p.removePorts(ctx, append(p.portsOf(name), nicsOf(p, name)...)); err != nil {
 		return err
 	}
-	if len(everyVolumeOf(p, name)) > 0 {
+	if len(p.volumes.Of(name)) > 0 {
 		if err := p.known.volumes.Next(ctx, 0, nil); err != nil { // Nova deletes most volumes with their server
 			return err
 		}
 	}
-	err := p.removeVolumes(ctx, everyVolumeOf(p, name), progress)
-	var held *errHeld
+	err := p.volumes.Remove(ctx, p.volumes.Of(name), progress)
+	var held *volume.HeldError
 	if errors.As(err, &held) { // the cache includes its server now
 		return p.wipe(ctx, name, progress)
 	}
@@ -77,9 +74,9 @@ func (p *Provider) removePorts(ctx context.Context, all []ports.Port) error {
 		return err
 	}
 	for _, o := range all {
-		err := removed(p.known.ports, o.ID, ports.Delete(ctx, c, o.ID).ExtractErr(), "remove port %s (%s)", o.Name, o.ID)
+		err := cache.Removed(p.known.ports, o.ID, ports.Delete(ctx, c, o.ID).ExtractErr(), "remove port %s (%s)", o.Name, o.ID)
 		if err != nil {
-			return still(err, func() string { return "port " + o.Name + " is still used by " + o.DeviceOwner + " " + o.DeviceID })
+			return cloud.Still(err, func() string { return "port " + o.Name + " is still used by " + o.DeviceOwner + " " + o.DeviceID })
 		}
 	}
 	return nil
@@ -138,7 +135,7 @@ func (p *Provider) Destroy(ctx context.Context, seen *provider.Inventory) []*pla
 // strangersKeypair explains that the cluster's keypair stays because another user made it: Nova shows keypairs only to their own user. It is
 // empty if this user has the keypair, or no server was made with it.
 func (p *Provider) strangersKeypair() string {
-	if _, own := p.known.keypairs.Find(anything); own {
+	if _, own := p.known.keypairs.Find(cache.Anything); own {
 		return ""
 	}
 	s, there := p.known.servers.Find(func(s servers.Server) bool { return s.KeyName == p.n.Name() })
@@ -162,9 +159,9 @@ func (p *Provider) sweep(ctx context.Context, progress plan.Progress) error {
 			return nil
 		}
 		if time.Now().After(limit) {
-			e := fail.New(fail.Refused, "%s of cluster %s are left: %s", count(len(left), "thing"), p.n.ID, strings.Join(left, ", "))
+			e := fail.New(fail.Refused, "%s of cluster %s are left: %s", cloud.Count(len(left), "thing"), p.n.ID, strings.Join(left, ", "))
 			if last != nil {
-				e = fail.Wrap(fail.Refused, last, "%s of cluster %s are left: %s", count(len(left), "thing"), p.n.ID, strings.Join(left, ", "))
+				e = fail.Wrap(fail.Refused, last, "%s of cluster %s are left: %s", cloud.Count(len(left), "thing"), p.n.ID, strings.Join(left, ", "))
 			}
 			return e.Do("run naupegos destroy again")
 		}

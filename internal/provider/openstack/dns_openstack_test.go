@@ -18,6 +18,7 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
+	"github.com/naupegos/naupegos/internal/provider/openstack/credential"
 	"github.com/naupegos/naupegos/internal/testkit"
 	"github.com/naupegos/naupegos/test/openstack/bed"
 )
@@ -135,7 +136,7 @@ func TestCredentialForRealDesignate(t *testing.T) {
 		t.Fatalf("the credential is not bounded: %s", cred.Reach)
 	}
 	client := *testkit.Value(c.DNS())(t)
-	if client.ProviderClient, err = signIn(ctx, c, cred); err != nil {
+	if client.ProviderClient, err = credential.SignIn(ctx, c, cred); err != nil {
 		t.Fatal(err)
 	}
 	all := testkit.Value(cloud.Pages(ctx, zones.List(&client, zones.ListOpts{Name: bed.Zone}), zones.ExtractZones))(t)

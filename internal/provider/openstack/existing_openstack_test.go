@@ -128,7 +128,7 @@ func TestExisting(t *testing.T) {
 			if s, _ := p.serverOf(machine); !s.ConfigDrive {
 				t.Error("the server has no config drive")
 			}
-			if v := p.volumesOf(machine); len(v) != 1 || v[0].VolumeType != bed.FastVolumeType {
+			if v := p.volumes.RootsOf(machine); len(v) != 1 || v[0].VolumeType != bed.FastVolumeType {
 				t.Errorf("the root volume is %+v", v)
 			}
 

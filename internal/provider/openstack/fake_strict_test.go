@@ -59,6 +59,9 @@ func (f *fakeCloud) refuses(path []string, body thing) (status int, text string)
 			return 409, "Port security must be enabled and port must have an IP address in order to use security groups."
 		}
 	case "floatingips":
+		if id := ask.str("subnet_id"); id != "" && f.get("subnets", id).str("network_id") != ask.str("floating_network_id") {
+			return 404, "Subnet " + id + " could not be found."
+		}
 		return f.unreachable(ask)
 	case "loadbalancers":
 		for _, named := range []struct{ field, kind, by string }{{"flavor_id", "flavors", "id"}, {"provider", "providers", "name"}, {"availability_zone", "availabilityzones", "name"}} {

@@ -18,7 +18,7 @@ func (p *Provider) checkLasting(ctx context.Context) error {
 			return err
 		}
 	}
-	return checkDataVolumes(p)
+	return p.volumes.Check()
 }
 
 // lasts returns the refusal to change a field.

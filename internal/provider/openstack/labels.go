@@ -2,11 +2,8 @@ package openstack
 
 import (
 	"context"
-	"net/http"
 	"slices"
 
-	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	servertags "github.com/gophercloud/gophercloud/v2/openstack/compute/v2/tags"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/attributestags"
@@ -21,6 +18,7 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
+	"github.com/naupegos/naupegos/internal/provider/openstack/volume"
 )
 
 const labelsStep = "labels"
@@ -68,7 +66,7 @@ func relabels(p *Provider) []relabel {
 		retag(p, k.groups, "security-groups", "security group", func(x *groups.SecGroup) (string, string, *[]string) { return x.ID, x.Name, &x.Tags }),
 		retag(p, k.ports, "ports", "port", func(x *ports.Port) (string, string, *[]string) { return x.ID, x.Name, &x.Tags }),
 		retag(p, k.floating, "floatingips", "floating IP", func(x *floatingips.FloatingIP) (string, string, *[]string) {
-			if p.isReserved(*x) { // the user's own
+			if p.floating.IsReserved(*x) { // the user's own
 				return "", "", nil
 			}
 			return x.ID, x.FloatingIP, &x.Tags
@@ -84,8 +82,8 @@ func relabels(p *Provider) []relabel {
 		out = append(out, relabelServer(p, s)...)
 	}
 	for _, v := range k.volumes.All() {
-		if meta, changed := p.n.Site.Relabel(v.Metadata); changed && v.Status != volumeDeleting {
-			out = append(out, relabel{"metadata of volume " + v.Name, func(ctx context.Context, _ plan.Progress) error { return setVolumeMetadata(ctx, p, v, meta) }})
+		if meta, changed := p.n.Site.Relabel(v.Metadata); changed && v.Status != volume.Deleting {
+			out = append(out, relabel{"metadata of volume " + v.Name, func(ctx context.Context, _ plan.Progress) error { return p.volumes.SetMetadata(ctx, v, meta) }})
 		}
 	}
 	return out
@@ -154,21 +152,4 @@ func relabelServer(p *Provider, s servers.Server) []relabel {
 		}})
 	}
 	return out
-}
-
-// setVolumeMetadata replaces the metadata of a volume. gophercloud has no such call.
-func setVolumeMetadata(ctx context.Context, p *Provider, v volumes.Volume, meta map[string]string) error {
-	c, err := p.cloud(ctx)
-	if err != nil {
-		return err
-	}
-	cinder, err := c.BlockStorage()
-	if err != nil {
-		return err
-	}
-	resp, err := cinder.Put(ctx, cinder.ServiceURL("volumes", v.ID, "metadata"), map[string]any{"metadata": meta}, nil, //nolint:bodyclose // gophercloud closes it
-		&gophercloud.RequestOpts{OkCodes: []int{http.StatusOK}})
-	_, _, err = gophercloud.ParseResponse(resp, err)
-	p.known.volumes.Change(v.ID, func(v *volumes.Volume) { v.Metadata = meta })
-	return cloud.Wrap(cloud.UnlessGone(err), "set the metadata of volume %s", v.Name)
 }

@@ -7,14 +7,15 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gophercloud/gophercloud/v2/openstack/loadbalancer/v2/loadbalancers"
-
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider/openstack/balancer"
 	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
+
+// csiCluster is the metadata key in which cinder-csi-plugin records a volume's cluster.
+const csiCluster = "cinder.csi.openstack.org/cluster"
 
 // leave adds to a cloud the resources that a cluster of that ID created for a Service and a claim, and similar foreign ones.
 func (f *fakeCloud) leave(id string) {
@@ -104,7 +105,7 @@ func TestVolumesThatNobodyWasTold(t *testing.T) {
 	s := freeLeftovers(t, p, false)
 	claimed("pvc-2")
 	port := f.add("ports", thing{"device_owner": "Octavia", "fixed_ips": []any{map[string]any{}}})
-	f.add("loadbalancers", thing{"name": servicePrefix(p.n) + "shop_late", "provisioning_status": balancer.Active, "vip_port_id": port.str("id")})
+	f.add("loadbalancers", thing{"name": "kube_service_" + p.n.ID + "_shop_late", "provisioning_status": balancer.Active, "vip_port_id": port.str("id")})
 	if err := execute(t.Context(), "destroy", []*plan.Step{s}); err != nil {
 		t.Fatal(err)
 	}
@@ -173,22 +174,6 @@ func TestEachLeftoverHasItsTime(t *testing.T) {
 			t.Errorf("it took %s only", took)
 		}
 	})
-}
-
-func TestServicesOfALoadBalancer(t *testing.T) {
-	p, _ := frontProvider(t, octaviaDocument)
-	for name, want := range map[string]string{
-		"kube_service_t4-0000abcd_shop_web": "shop/web", "kube_service_t4-0000abcd0_shop_web": "", "kube_service_t4_0000abcd_web": "",
-		"t4-0000abcd.api": "", "my kube_service_t4-0000abcd_shop_web": "",
-	} {
-		if got := servicesOf(p, loadbalancers.LoadBalancer{Name: name}); strings.Join(got, " ") != want {
-			t.Errorf("%s: %v", name, got)
-		}
-	}
-	shared := loadbalancers.LoadBalancer{Name: "shared", Tags: []string{"kube_service_t4-0000abcd_shop_web", "kube_service_t4-0000abcd_shop_api"}}
-	if got := servicesOf(p, shared); strings.Join(got, " ") != "shop/web shop/api" {
-		t.Errorf("a shared load balancer: %v", got)
-	}
 }
 
 // TestVolumes: the requested IDs, whatever created them, and the cluster's own volumes.

@@ -54,7 +54,6 @@ func (p *Provider) caches() known {
 				return floatingips.List(c, floatingips.ListOpts{Description: q.description, Tags: q.tags, NotTags: q.notTags})
 			},
 			func(f floatingips.FloatingIP) (string, string, []string) { return f.ID, f.Description, f.Tags }),
-		reserved:     cache.New(func(f floatingips.FloatingIP) string { return f.ID }, p.listReserved),
 		servers:      cache.New(func(s servers.Server) string { return s.ID }, p.listServers),
 		volumes:      cache.New(func(v volumes.Volume) string { return v.ID }, p.listVolumes),
 		serverGroups: cache.New(func(g servergroups.ServerGroup) string { return g.ID }, p.listServerGroups),

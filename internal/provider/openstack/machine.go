@@ -2,9 +2,7 @@ package openstack
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -17,7 +15,9 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
+	"github.com/naupegos/naupegos/internal/provider/openstack/existing"
 	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
+	"github.com/naupegos/naupegos/internal/provider/openstack/volume"
 )
 
 // maxMakes bounds how often one step creates a server if Nova fails to build it.
@@ -30,7 +30,7 @@ func (p *Provider) machinePlan(m provider.MachineSpec, seen provider.Machine, fo
 	s := &plan.Step{
 		ID: provider.MachineStep(m.Name), Action: plan.Create, Title: "boot machine " + m.Name, Subject: m.Name,
 		Reason: "it does not exist", Timeout: t.Volume + maxMakes*t.Boot + t.Console + time.Minute,
-		Details: []string{"server of flavor " + shape.Flavor + ", " + strings.ReplaceAll(shapeMark(shape), ";", ", ")},
+		Details: []string{"server of flavor " + shape.Flavor + ", " + strings.ReplaceAll(marks.Shape(shape), ";", ", ")},
 	}
 	for _, v := range shape.Volumes {
 		s.Details = append(s.Details, fmt.Sprintf("volume %s: %d GiB", v.Name, v.SizeGiB))
@@ -59,7 +59,7 @@ func (p *Provider) machinePlan(m provider.MachineSpec, seen provider.Machine, fo
 	case seen.State != provider.Partial:
 		s.Action, s.Title, s.Details = plan.Change, "start machine "+m.Name, nil
 	}
-	if lost := p.unwantedAddresses(m); len(lost) > 0 {
+	if lost := p.floating.Unwanted(m); len(lost) > 0 {
 		s.Consent, s.Details = provider.ConsentAddresses, append(s.Details, lost...)
 	}
 	return s
@@ -68,13 +68,13 @@ func (p *Provider) machinePlan(m provider.MachineSpec, seen provider.Machine, fo
 // incomplete lists the missing and the surplus resources of a running machine.
 func (p *Provider) incomplete(m provider.MachineSpec) []string {
 	var out []string
-	if lacks := p.floatingLack(m); lacks != "" {
+	if lacks := p.floating.Lack(m); lacks != "" {
 		out = append(out, lacks)
 	}
 	if len(p.serversOf(m.Name)) > 1 {
 		out = append(out, "there is a duplicate server")
 	}
-	out = append(out, dataVolumeLacks(p, m)...)
+	out = append(out, p.volumes.Lacks(m)...)
 	if s, ok := p.serverOf(m.Name); ok && len(p.opts.HostKeys.Get(s.ID)) == 0 && !p.spec().TrustOnFirstUse {
 		out = append(out, "its SSH host keys are not known")
 	}
@@ -107,7 +107,7 @@ func (p *Provider) ensureMachine(ctx context.Context, m provider.MachineSpec, ma
 		case err != nil:
 			return err
 		}
-		if err := ensureDataVolumes(ctx, p, m, s, progress); err != nil {
+		if err := p.volumes.EnsureData(ctx, m, s, progress); err != nil {
 			return err
 		}
 		return p.pinHostKeys(ctx, m.Name, s, progress)
@@ -120,7 +120,7 @@ func (p *Provider) ensureServer(ctx context.Context, m provider.MachineSpec, mak
 	s, ok := p.serverOf(m.Name)
 	var rest []servers.Server
 	for _, o := range p.serversOf(m.Name) {
-		bad := o.ID != s.ID || halfMade(o) && (o.Status == serverError || len(drift(o.Metadata[marks.Underscored(marks.KeyShape)], p.shape(m.Role, m.Pool))) > 0)
+		bad := o.ID != s.ID || halfMade(o) && (o.Status == serverError || len(marks.Drift(o.Metadata[marks.Underscored(marks.KeyShape)], p.shape(m.Role, m.Pool))) > 0)
 		if bad {
 			rest = append(rest, o)
 			ok = ok && o.ID != s.ID
@@ -142,7 +142,7 @@ func (p *Provider) ensureServer(ctx context.Context, m provider.MachineSpec, mak
 	}
 	*makes++
 	s, err := p.createServer(ctx, m, progress)
-	var held *errHeld
+	var held *volume.HeldError
 	if errors.As(err, &held) { // Nova shows its server now, or will soon
 		*makes--
 		return p.ensureServer(ctx, m, makes, progress)
@@ -153,14 +153,14 @@ func (p *Provider) ensureServer(ctx context.Context, m provider.MachineSpec, mak
 // ensurePublic assigns a machine its floating IP if its shape asks for one, and removes it otherwise.
 func (p *Provider) ensurePublic(ctx context.Context, m provider.MachineSpec, progress plan.Progress) error {
 	if !p.shape(m.Role, m.Pool).WantsFloatingIP() {
-		return p.removeFloating(ctx, p.floatingOfMachine(m.Name))
+		return p.floating.Remove(ctx, p.floating.OfMachine(m.Name))
 	}
 	port, ok := p.portOf(m.Name)
 	if !ok {
 		return fail.New(fail.NotReady, "its port is not made yet").At(m.Name)
 	}
 	progress.Status("floating IP")
-	_, err := p.ensureFloatingIP(ctx, port.ID, p.n.Tags(m))
+	_, err := p.floating.Ensure(ctx, port.ID, p.n.Tags(m))
 	return err
 }
 
@@ -170,7 +170,7 @@ func (p *Provider) remedy(m provider.MachineSpec, fault string) string {
 		return "see openstack server show, and the cloud's operators; apply again recreates it"
 	}
 	out := "no hypervisor has room for flavor " + p.shape(m.Role, m.Pool).Flavor
-	if z := zone(p.shape(m.Role, m.Pool), m.Index); z != "" {
+	if z := existing.Zone(p.shape(m.Role, m.Pool), m.Index); z != "" {
 		out += " in zone " + z
 	}
 	if p.shape(m.Role, m.Pool).AntiAffinity == "hard" {
@@ -265,9 +265,4 @@ func encodeUserData(m provider.MachineSpec) ([]byte, error) {
 			At(m.Name).Do("give fewer keys in spec.access.sshKeys")
 	}
 	return []byte(text), nil
-}
-
-func shortDigest(s string) string {
-	sum := sha256.Sum256([]byte(s))
-	return hex.EncodeToString(sum[:16])
 }

@@ -32,7 +32,7 @@ func (p *Provider) networkPlans() ([]*plan.Step, error) {
 	if p.spec().Network.Existing != "" {
 		return nil, nil
 	}
-	if s, ok := p.known.subnets.Find(anything); ok && s.CIDR != p.spec().Network.CIDR {
+	if s, ok := p.known.subnets.Find(cache.Anything); ok && s.CIDR != p.spec().Network.CIDR {
 		return nil, fail.New(fail.Refused, "the machines' network is %s, and can't become %s", s.CIDR, p.spec().Network.CIDR).
 			At("spec.provider.openstack.network.cidr").Do("set it back; another network needs another cluster")
 	}
@@ -69,8 +69,8 @@ func (m *missing) add(is bool, what string) {
 // missingNetwork lists the defects of the network and subnet.
 func (p *Provider) missingNetwork() []string {
 	var out missing
-	net, haveNet := p.known.networks.Find(anything)
-	sub, haveSub := p.known.subnets.Find(anything)
+	net, haveNet := p.known.networks.Find(cache.Anything)
+	sub, haveSub := p.known.subnets.Find(cache.Anything)
 	out.add(!haveNet, "network "+p.n.Name())
 	out.add(!haveSub, "subnet "+p.spec().Network.CIDR)
 	out.add(haveSub && !sameDNS(sub.DNSNameservers, p.spec().Network.DNSServers), "name servers "+strings.Join(p.spec().Network.DNSServers, ", "))
@@ -82,7 +82,7 @@ func (p *Provider) missingNetwork() []string {
 // missingRouter lists the defects of the router, its external gateway and its interface in the network.
 func (p *Provider) missingRouter() []string {
 	var out missing
-	rt, haveRouter := p.known.routers.Find(anything)
+	rt, haveRouter := p.known.routers.Find(cache.Anything)
 	port, havePort := p.known.ports.Find(p.isRouterPort)
 	out.add(p.ownRouter() && !haveRouter, "router "+p.n.Name())
 	out.add(p.ownRouter() && haveRouter && rt.GatewayInfo.NetworkID == "", "the router's external gateway")
@@ -146,17 +146,17 @@ func (p *Provider) ensureNet(ctx context.Context) (networks.Network, error) {
 	var net networks.Network
 	if all := p.known.networks.All(); len(all) > 0 {
 		var twice []networks.Network
-		net, twice = best(all, func(n networks.Network) int { return len(n.Subnets) })
+		net, twice = cache.Best(all, func(n networks.Network) int { return len(n.Subnets) })
 		for _, n := range twice {
 			err := networks.Delete(ctx, c, n.ID).ExtractErr()
-			if err := removed(p.known.networks, n.ID, err, "remove network %s, which was made twice", n.ID); err != nil {
+			if err := cache.Removed(p.known.networks, n.ID, err, "remove network %s, which was made twice", n.ID); err != nil {
 				return net, err
 			}
 		}
 	} else {
 		up := true
 		n, err := networks.Create(ctx, c, networks.CreateOpts{Name: p.n.Name(), Description: p.n.Mark(), AdminStateUp: &up}).Extract()
-		if net, err = made(p.known.networks, n, err, "make network %s", p.n.Name()); err != nil {
+		if net, err = cache.Made(p.known.networks, n, err, "make network %s", p.n.Name()); err != nil {
 			return net, err
 		}
 	}
@@ -173,10 +173,10 @@ func (p *Provider) makeSubnet(ctx context.Context, c *gophercloud.ServiceClient,
 		NetworkID: net.ID, CIDR: p.spec().Network.CIDR, IPVersion: 4, Name: p.n.Name(), Description: p.n.Mark(),
 		DNSNameservers: p.spec().Network.DNSServers,
 	}).Extract()
-	if there, ok, err := late(ctx, p.known.subnets, err, func(s subnets.Subnet) bool { return s.NetworkID == net.ID }); ok || err != nil {
+	if there, ok, err := cache.Late(ctx, p.known.subnets, err, func(s subnets.Subnet) bool { return s.NetworkID == net.ID }); ok || err != nil {
 		return there, err // a second subnet would overlap with it
 	}
-	return made(p.known.subnets, s, err, "make subnet %s in network %s", p.spec().Network.CIDR, net.Name)
+	return cache.Made(p.known.subnets, s, err, "make subnet %s in network %s", p.spec().Network.CIDR, net.Name)
 }
 
 func (p *Provider) ensureSubnet(ctx context.Context, net networks.Network) (subnets.Subnet, error) {
@@ -186,7 +186,7 @@ func (p *Provider) ensureSubnet(ctx context.Context, net networks.Network) (subn
 	}
 	var sub subnets.Subnet
 	if all := p.known.subnets.All(); len(all) > 0 {
-		sub, _ = best(all, func(s subnets.Subnet) int {
+		sub, _ = cache.Best(all, func(s subnets.Subnet) int {
 			if s.NetworkID == net.ID {
 				return 1
 			}
@@ -197,7 +197,7 @@ func (p *Provider) ensureSubnet(ctx context.Context, net networks.Network) (subn
 	}
 	if want := p.spec().Network.DNSServers; !sameDNS(sub.DNSNameservers, want) {
 		s, err := subnets.Update(ctx, c, sub.ID, subnets.UpdateOpts{DNSNameservers: &want}).Extract()
-		if sub, err = made(p.known.subnets, s, err, "set the name servers of subnet %s", p.n.Name()); err != nil {
+		if sub, err = cache.Made(p.known.subnets, s, err, "set the name servers of subnet %s", p.n.Name()); err != nil {
 			return sub, err
 		}
 	}
@@ -225,7 +225,7 @@ func (p *Provider) ensureRouter(ctx context.Context) (string, error) {
 	if all := p.known.routers.All(); len(all) > 0 {
 		var twice []routers.Router
 		port, _ := p.known.ports.Find(p.isRouterPort)
-		router, twice = best(all, func(r routers.Router) int {
+		router, twice = cache.Best(all, func(r routers.Router) int {
 			if r.ID == port.DeviceID {
 				return 1
 			}
@@ -233,7 +233,7 @@ func (p *Provider) ensureRouter(ctx context.Context) (string, error) {
 		})
 		for _, r := range twice {
 			err := routers.Delete(ctx, c, r.ID).ExtractErr()
-			if err := removed(p.known.routers, r.ID, err, "remove router %s, which was made twice", r.ID); err != nil {
+			if err := cache.Removed(p.known.routers, r.ID, err, "remove router %s, which was made twice", r.ID); err != nil {
 				return "", err
 			}
 		}
@@ -242,13 +242,13 @@ func (p *Provider) ensureRouter(ctx context.Context) (string, error) {
 		r, err := routers.Create(ctx, c, routers.CreateOpts{
 			Name: p.n.Name(), Description: p.n.Mark(), AdminStateUp: &up, GatewayInfo: &routers.GatewayInfo{NetworkID: external},
 		}).Extract()
-		if router, err = made(p.known.routers, r, err, "make router %s", p.n.Name()); err != nil {
+		if router, err = cache.Made(p.known.routers, r, err, "make router %s", p.n.Name()); err != nil {
 			return "", err
 		}
 	}
 	if router.GatewayInfo.NetworkID == "" {
 		r, err := routers.Update(ctx, c, router.ID, routers.UpdateOpts{GatewayInfo: &routers.GatewayInfo{NetworkID: external}}).Extract()
-		if router, err = made(p.known.routers, r, err, "lead router %s to the external network", p.n.Name()); err != nil {
+		if router, err = cache.Made(p.known.routers, r, err, "lead router %s to the external network", p.n.Name()); err != nil {
 			return "", err
 		}
 	}
@@ -289,7 +289,7 @@ func (p *Provider) ensureRouterPort(ctx context.Context, router string, sub subn
 			return err
 		}
 		if _, err := routers.AddInterface(ctx, c, router, routers.AddInterfaceOpts{PortID: port.ID}).Extract(); err != nil {
-			_, ok, again := late(ctx, p.known.ports, err, func(o ports.Port) bool { return o.ID == port.ID && o.DeviceID == router })
+			_, ok, again := cache.Late(ctx, p.known.ports, err, func(o ports.Port) bool { return o.ID == port.ID && o.DeviceID == router })
 			if again != nil {
 				return again
 			}

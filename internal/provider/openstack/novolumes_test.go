@@ -41,7 +41,7 @@ func TestCloudWithoutVolumes(t *testing.T) {
 	if all := check.found.all(); len(all) != 1 || !strings.Contains(all[0], "no block-storage service, and pool w wants root volumes") {
 		t.Errorf("%q", all)
 	}
-	_, err = p.createVolume(t.Context(), check.want.Machines[1])
+	_, err = p.volumes.Create(t.Context(), check.want.Machines[1])
 	testkit.Fails(t, err, fail.Refused, "block-storage service", "rootVolumeGiB")
 	if left, err := p.Leftovers(t.Context()); err != nil || len(left.Volumes) > 0 {
 		t.Errorf("%v: %v", left, err)

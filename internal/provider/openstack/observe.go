@@ -18,6 +18,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
 	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
+	"github.com/naupegos/naupegos/internal/provider/openstack/volume"
 )
 
 // all lists the caches.
@@ -113,7 +114,7 @@ func (p *Provider) specs(fits func(name string) bool) map[string]provider.Machin
 		add(s.Name, func(k string) string { return s.Metadata[marks.Underscored(k)] })
 	}
 	for _, v := range p.known.volumes.All() {
-		if v.Status != volumeDeleting {
+		if v.Status != volume.Deleting {
 			add(v.Name, func(k string) string { return v.Metadata[marks.Underscored(k)] })
 		}
 	}
@@ -129,7 +130,7 @@ func (p *Provider) specs(fits func(name string) bool) map[string]provider.Machin
 func (p *Provider) machineOf(m provider.MachineSpec) provider.Machine {
 	out := provider.Machine{
 		Name: m.Name, Role: m.Role, Pool: m.Pool, Index: m.Index, User: "root", Port: 22, State: provider.Partial,
-		Detail: "it has no server", Public: p.public(m.Name),
+		Detail: "it has no server", Public: p.floating.Public(m.Name),
 	}
 	if port, ok := p.portOf(m.Name); ok {
 		out.Address = p.address(port)
@@ -181,7 +182,7 @@ func (p *Provider) others() []string {
 		}
 	}
 	for _, f := range p.known.floating.All() {
-		if marks.Tagged(f.Tags, marks.KeyMachine) == "" && !p.isReserved(f) {
+		if marks.Tagged(f.Tags, marks.KeyMachine) == "" && !p.floating.IsReserved(f) {
 			out = append(out, "floating IP "+f.FloatingIP)
 		}
 	}

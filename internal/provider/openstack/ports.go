@@ -57,14 +57,14 @@ func (p *Provider) createPorts(ctx context.Context, want []newPort) ([]ports.Por
 		there := func(o ports.Port) bool {
 			return slices.ContainsFunc(some, func(n newPort) bool { return n.Name == o.Name })
 		}
-		if _, ok, failed := late(ctx, p.known.ports, err, there); failed != nil {
+		if _, ok, failed := cache.Late(ctx, p.known.ports, err, there); failed != nil {
 			return out, failed
 		} else if ok {
 			got, err = p.known.ports.Filter(there), nil
 		}
 		if err != nil {
 			p.known.ports.Invalidate()
-			return out, cloud.Wrap(err, "make %s", count(len(some), "port"))
+			return out, cloud.Wrap(err, "make %s", cloud.Count(len(some), "port"))
 		}
 		p.known.ports.Keep(got...)
 		out = append(out, got...)
@@ -83,13 +83,6 @@ func postPorts(ctx context.Context, c *gophercloud.ServiceClient, want []newPort
 	return r.Ports, nil
 }
 
-func count(n int, what string) string {
-	if n == 1 {
-		return "one " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
 // portsOf lists the ports of a machine: one, or more if Neutron answered a request too late.
 func (p *Provider) portsOf(machine string) []ports.Port {
 	return p.known.ports.Filter(func(o ports.Port) bool { return portMachine(o) == machine })
@@ -101,7 +94,7 @@ func (p *Provider) portOf(machine string) (ports.Port, bool) {
 	if len(all) == 0 {
 		return ports.Port{}, false
 	}
-	port, _ := best(all, attached)
+	port, _ := cache.Best(all, attached)
 	return port, true
 }
 
@@ -164,7 +157,7 @@ func (p *Provider) portsPlans(want provider.Wanted) (steps []*plan.Step, of map[
 	needs := []string{networkStep, groupsStep, vipStep}
 	for _, some := range slices.Concat(slices.Collect(slices.Chunk(first, perRequest)), slices.Collect(slices.Chunk(workers, perRequest))) {
 		s := &plan.Step{
-			ID: portsStep, Action: plan.Create, Title: "create or update " + count(len(some), "port"), Subject: "cluster", Needs: slices.Clone(needs),
+			ID: portsStep, Action: plan.Create, Title: "create or update " + cloud.Count(len(some), "port"), Subject: "cluster", Needs: slices.Clone(needs),
 			Reason: "machines have no port, or it differs from the document", Timeout: p.opts.Timeouts.Step,
 			Run: func(ctx context.Context, progress plan.Progress) error { return p.ensurePorts(ctx, some, progress) },
 		}
@@ -189,7 +182,7 @@ func (p *Provider) portDetail(m provider.MachineSpec) string {
 	if len(all) == 0 {
 		return "port of " + m.Name
 	}
-	port, _ := best(all, attached)
+	port, _ := cache.Best(all, attached)
 	switch {
 	case len(all) > 1:
 		return "remove a duplicate port of " + m.Name
@@ -238,7 +231,7 @@ func (p *Provider) ensurePorts(ctx context.Context, want []provider.MachineSpec,
 		}
 	}
 	if len(missing) > 0 {
-		progress.Status("requesting %s", count(len(missing), "port"))
+		progress.Status("requesting %s", cloud.Count(len(missing), "port"))
 		if _, err := p.createPorts(ctx, missing); err != nil {
 			return err
 		}
@@ -263,7 +256,7 @@ func (p *Provider) wantedPort(m provider.MachineSpec, network, subnet string) ne
 // removeTwice removes duplicate ports.
 func (p *Provider) removeTwice(ctx context.Context, c *gophercloud.ServiceClient, twice []ports.Port, of string) error {
 	for _, o := range twice {
-		if err := removed(p.known.ports, o.ID, ports.Delete(ctx, c, o.ID).ExtractErr(), "remove port %s of %s, which was made twice", o.ID, of); err != nil {
+		if err := cache.Removed(p.known.ports, o.ID, ports.Delete(ctx, c, o.ID).ExtractErr(), "remove port %s of %s, which was made twice", o.ID, of); err != nil {
 			return err
 		}
 	}
@@ -280,14 +273,14 @@ func (p *Provider) mendPort(ctx context.Context, m provider.MachineSpec) error {
 	if err != nil {
 		return err
 	}
-	port, twice := best(all, attached)
+	port, twice := cache.Best(all, attached)
 	if err := p.removeTwice(ctx, c, twice, m.Name); err != nil {
 		return err
 	}
 	groups, pairs := portGroups(p, m), p.pairs(m)
 	if !sameSet(port.SecurityGroups, groups) || m.Role == provider.Gateway && !samePairs(port, pairs) {
 		got, err := ports.Update(ctx, c, port.ID, portChange(p, m, port, groups, pairs)).Extract()
-		if port, err = made(p.known.ports, got, err, "change the port of %s", m.Name); err != nil {
+		if port, err = cache.Made(p.known.ports, got, err, "change the port of %s", m.Name); err != nil {
 			return err
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
@@ -115,7 +116,7 @@ func (f preflight) networks(ctx context.Context) error {
 	if err := f.routing(ctx); err != nil {
 		return err
 	}
-	if err := cmp.Or(f.found.refusal(aboutNetworks, f.checkReserved(ctx)), f.site(ctx), f.found.refusal(aboutNetworks, f.dns.Preflight(ctx))); err != nil {
+	if err := cmp.Or(f.found.refusal(aboutNetworks, f.floating.CheckReserved(ctx)), f.site(ctx), f.found.refusal(aboutNetworks, f.dns.Preflight(ctx))); err != nil {
 		return err
 	}
 	if f.spec().Network.Existing != "" {
@@ -136,7 +137,7 @@ func (f preflight) networks(ctx context.Context) error {
 			return f.found.refusal(aboutNetworks, err)
 		}
 		own := append([][2]string{{"spec.provider.openstack.network.cidr", f.spec().Network.CIDR}}, f.ranges()...)
-		all, err := f.c.Beside(ctx, id, own, f.known.subnets.Filter(anything[subnets.Subnet]))
+		all, err := f.c.Beside(ctx, id, own, f.known.subnets.Filter(cache.Anything[subnets.Subnet]))
 		if err != nil {
 			return err
 		}

@@ -4,60 +4,139 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/naupegos/naupegos/api/v1alpha1/validation"
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
-// TestPlannedIsApplied applies random documents on random clouds: apply refuses nothing that plan accepts, and leaves nothing to do. make
-// test-full takes 500 documents.
+// TestPlannedIsApplied applies random documents on random clouds, and then another document of the same cluster: apply refuses nothing that plan
+// accepts, and leaves nothing to do. make test-full takes 500 documents.
 func TestPlannedIsApplied(t *testing.T) {
 	useFake(t)
 	seed, documents := testkit.Rand(t).Uint64(), 60
 	if testkit.Full() {
 		documents = 500
 	}
-	accepted, refused, invalid := 0, 0, 0
-	for n := 0; accepted+refused < documents; n++ {
-		r := rand.New(rand.NewPCG(seed, uint64(n))) // repeatable on purpose
-		text := "apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata: {name: t3-life}\nspec:\n" + randomSpec(r)
-		doc, err := validation.Parse("random.yaml", []byte(text))
+	var first, then tally
+	for n := uint64(0); first.planned() < documents; n++ {
+		f := randomCloud(random(seed, n, 0))
+		if !first.apply(t, f, randomDocument(seed, n, 1), n) {
+			if first.invalid > 10*documents {
+				t.Fatal("hardly any document is valid")
+			}
+			continue
+		}
+		then.apply(t, f, randomDocument(seed, n, 2), n)
+	}
+	t.Logf("first documents: %+v; changed ones: %+v", first, then)
+	if first.accepted < documents/10 || first.refused < documents/10 || then.accepted < documents/20 {
+		t.Errorf("of %d documents, too few were accepted or refused, and the test shows little: %+v, then %+v", documents, first, then)
+	}
+}
+
+// random returns a generator of random numbers, the same for the same arguments on purpose.
+func random(seed, document, part uint64) *rand.Rand {
+	return rand.New(rand.NewPCG(seed, document<<8|part))
+}
+
+// randomDocument returns a document; those of all parts have the same network and endpoint, which are fixed for a cluster's life.
+func randomDocument(seed, document, part uint64) string {
+	return "apiVersion: naupegos.dev/v1alpha1\nkind: Cluster\nmetadata: {name: t3-life}\nspec:\n" +
+		randomSpec(random(seed, document, 255), random(seed, document, part))
+}
+
+// tally counts what became of documents.
+type tally struct{ accepted, refused, invalid int }
+
+func (c *tally) planned() int { return c.accepted + c.refused }
+
+// apply plans and applies a document, and reports whether the cloud is now as the document wants it.
+func (c *tally) apply(t *testing.T, f *fakeCloud, text string, n uint64) bool {
+	t.Helper()
+	doc, err := validation.Parse("random.yaml", []byte(text))
+	if err != nil {
+		c.invalid++
+		return false
+	}
+	p := func() *Provider {
+		return fakeProvider(t, f, doc, func(o *Options) {
+			o.Calls.HTTPClient = &http.Client{Transport: unlimited{f}}
+			o.Timeouts = Timeouts{Console: time.Nanosecond, Poll: time.Microsecond, Step: 5 * time.Second, Boot: 5 * time.Second, Delete: 5 * time.Second}
+		})
+	}
+	if err := planned(t, p()); err != nil {
+		c.refused++
+		if k := fail.KindOf(err); k != fail.Refused && k != fail.Invalid {
+			t.Errorf("document %d: plan fails, and does not refuse: %v error: %v\n%s", n, k, err, text)
+		}
+		return false
+	}
+	c.accepted++
+	if err := applyWith(t.Context(), p(), provider.ConsentAddresses, provider.ConsentVolumes); err != nil {
+		t.Errorf("document %d: plan accepts it, and apply does not: %v\n%s", n, err, text)
+		return false
+	}
+	if err := settled(t, p()); err != nil {
+		t.Errorf("document %d: after apply, %v\n%s", n, err, text)
+		return false
+	}
+	return true
+}
+
+// TestRandomDocumentsSetEveryField: no field of the cloud's settings is left out of TestPlannedIsApplied.
+func TestRandomDocumentsSetEveryField(t *testing.T) {
+	set := map[string]bool{}
+	for n := range uint64(400) {
+		doc, err := validation.Parse("random.yaml", []byte(randomDocument(1, n, 1)))
 		if err != nil {
-			if invalid++; invalid > 10*documents {
-				t.Fatalf("hardly any document is valid: %v", err)
-			}
 			continue
 		}
-		f := randomCloud(r)
-		provider := func() *Provider {
-			return fakeProvider(t, f, doc, func(o *Options) {
-				o.Calls.HTTPClient = &http.Client{Transport: unlimited{f}}
-				o.Timeouts = Timeouts{Console: time.Nanosecond, Poll: time.Microsecond, Step: 5 * time.Second, Boot: 5 * time.Second, Delete: 5 * time.Second}
-			})
+		for _, part := range []any{*doc.Spec.Provider.OpenStack, doc.Spec.Endpoint, doc.Spec.ControlPlane.Machine} {
+			fieldsSet(reflect.ValueOf(part), set)
 		}
-		if err := planned(t, provider()); err != nil {
-			refused++
-			if k := fail.KindOf(err); k != fail.Refused && k != fail.Invalid {
-				t.Errorf("document %d: plan fails, and does not refuse: %v error: %v\n%s", n, k, err, text)
-			}
-			continue
-		}
-		accepted++
-		if err := apply(t.Context(), provider()); err != nil {
-			t.Errorf("document %d: plan accepts it, and apply does not: %v\n%s", n, err, text)
-			continue
-		}
-		if err := settled(t, provider()); err != nil {
-			t.Errorf("document %d: after apply, %v\n%s", n, err, text)
+		for _, pool := range doc.Spec.Workers {
+			fieldsSet(reflect.ValueOf(pool.Machine), set)
 		}
 	}
-	t.Logf("%d accepted and applied, %d refused, %d invalid", accepted, refused, invalid)
-	if accepted < documents/10 || refused < documents/10 {
-		t.Errorf("of %d documents, %d were accepted and %d refused: the test shows little", documents, accepted, refused)
+	elsewhere := []string{ // logins, and fields of other providers
+		"OpenStack.Cloud", "OpenStack.Credential", "OpenStack.Region", "Endpoint.VIP", "Gateways.Machines",
+	}
+	for field, is := range set {
+		if is == slices.Contains(elsewhere, field) {
+			t.Errorf("random documents set %s: %t", field, is)
+		}
+	}
+	if len(set) < 50 {
+		t.Errorf("only %d fields were found", len(set))
+	}
+}
+
+// fieldsSet records the fields of a struct and of those in it, and which of them are not empty.
+func fieldsSet(v reflect.Value, set map[string]bool) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			fieldsSet(v.Elem(), set)
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			fieldsSet(v.Index(i), set)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			name := v.Type().Name() + "." + v.Type().Field(i).Name
+			set[name] = set[name] || !v.Field(i).IsZero()
+			if name != "Gateways.Machines" {
+				fieldsSet(v.Field(i), set)
+			}
+		}
 	}
 }
 
@@ -108,18 +187,18 @@ func randomShape(r *rand.Rand) string {
 	out += pick(r, "", "", ", configDrive: true", ", configDrive: false") + pick(r, "", "", ", antiAffinity: hard", ", antiAffinity: soft", ", antiAffinity: none")
 	out += mostly(r, pick(r, "", "", ", securityGroups: [web]", ", portSecurity: false", ", portSecurity: true"), ", securityGroups: [gone]", ", securityGroups: [twice]")
 	out += mostly(r, pick(r, "", "", ", volumes: [{name: data, sizeGiB: 2, type: fast}]", ", volumes: [{name: a, sizeGiB: 1}, {name: b, sizeGiB: 3}]"), ", volumes: [{name: a, sizeGiB: 1, type: none}]")
-	return out + mostly(r, "", ", userData: ignition")
+	return out + pick(r, "", "", ", userData: ignition", ", userData: cloud-init")
 }
 
 // randomNetworks returns additional networks of a group's machines, which gateways can't have.
 func randomNetworks(r *rand.Rand) string {
-	return mostly(r, pick(r, "", "", ", networks: [{network: lan}]", ", networks: [{network: lan, subnet: sub4}]"), ", networks: [{network: gone}]", ", networks: [{network: lan, subnet: gone}]")
+	return mostly(r, pick(r, "", "", ", networks: [{network: lan}]", ", networks: [{network: lan, subnet: sub4}]", ", networks: [{network: "+lanID+"}]"), ", networks: [{network: gone}]", ", networks: [{network: lan, subnet: gone}]")
 }
 
 // randomEndpoint returns the fields of an endpoint of any kind.
 func randomEndpoint(r *rand.Rand) string {
-	front := mostly(r, "", ", floatingIP: 198.51.100.251", ", floatingIP: 198.51.100.252", ", floatingIP: 198.51.100.253", ", port: 443", ", dnsName: api.example.org")
-	switch r.IntN(5) {
+	front := mostly(r, "", ", floatingIP: 198.51.100.251", ", floatingIP: 198.51.100.252", ", floatingIP: 198.51.100.253", ", port: 443", ", dnsName: api.example.org") // of the user, in use, not there
+	switch r.IntN(6) {
 	case 0, 1:
 		fields := []string{"monitor: " + pick(r, "tls", "tcp")}
 		kind := []string{"provider: ovn"}
@@ -139,26 +218,32 @@ func randomEndpoint(r *rand.Rand) string {
 		own := pick(r, "", "", ", machine: {"+randomShape(r)+"}")
 		return "kind: gateways, gateways: {replicas: " + pick(r, "1", "2", "3") + pick(r, "", ", ingress: {}") + own + "}" + front
 	}
-	return "kind: direct"
+	return pick(r, "kind: direct", "kind: direct", "kind: address, address: lb.example.org")
 }
 
-func randomSpec(r *rand.Rand) string {
-	network := mostly(r, pick(r, "cidr: 10.77.0.0/24", "existing: lan", "existing: "+lanID, "existing: lan, subnet: sub4", "cidr: 10.77.0.0/24, router: theirs"),
-		"existing: none", "existing: lan, subnet: sub6", "cidr: 10.77.0.0/24, router: none", "cidr: 10.77.0.0/24, dnsServers: [9.9.9.9]", "cidr: 192.168.20.0/24, router: theirs")
-	external := mostly(r, pick(r, "", "      externalNetwork: public\n"), "      externalNetwork: gone\n")
+// randomSpec returns a document's spec. What is fixed for a cluster's life comes from place.
+func randomSpec(place, r *rand.Rand) string {
+	network := mostly(place, pick(place, "cidr: 10.77.0.0/24", "cidr: 10.77.0.0/24, dnsServers: [9.9.9.9]", "existing: lan", "existing: "+lanID, "existing: lan, subnet: sub4", "cidr: 10.77.0.0/24, router: theirs"),
+		"existing: none", "existing: lan, subnet: sub6", "cidr: 10.77.0.0/24, router: none", "cidr: 192.168.20.0/24, router: theirs")
+	external := mostly(place, pick(place, "", "      externalNetwork: public\n"), "      externalNetwork: gone\n")
 	access := "  access: {sshCIDRs: [198.51.100.0/24]" + pick(r, "", ", nodePortCIDRs: [203.0.113.0/24, 203.0.113.0/25]") + "}\n"
 	site := pick(r, "", access) + pick(r, "", "  registry: {}\n") + pick(r, "", "  kubernetes: {cni: none}\n  smokeTest: false\n", "  addons: [{name: metrics-server}, {name: node-exporter}]\n")
-	labels := mostly(r, pick(r, "", "", "      tags: [team=a, b]\n", "      metadata: {owner: me}\n"), "      floatingSubnet: gone\n") +
-		mostly(r, pick(r, "", "", "      loadBalancerClasses: [{name: inner, network: lan}]\n"), "      loadBalancerClasses: [{name: inner, network: gone}]\n") +
+	labels := pick(r, "", "", "      tags: [team=a, b]\n") + pick(r, "", "", "      metadata: {owner: me}\n", "      metadata: {owner: you, room: a}\n") +
+		mostly(r, pick(r, "", "", "      floatingSubnet: floats\n"), "      floatingSubnet: gone\n") +
 		mostly(r, pick(r, "", "", "      dns: {zone: example.org}\n"), "      dns: {zone: org, ttl: 1h}\n")
+	classes := mostly(r, pick(r, "", "", "{name: inner, network: lan}", "{name: inner, network: lan, subnet: sub4}, {name: dmz, floatingNetwork: public, floatingSubnet: floats}",
+		"{name: wide, floatingNetwork: public, floatingSubnetTags: [x]}"), "{name: inner, network: gone}", "{name: dmz, floatingNetwork: public, floatingSubnet: gone}")
+	if classes != "" {
+		labels += "      loadBalancerClasses: [" + classes + "]\n"
+	}
 	workers := ""
 	for i := range r.IntN(3) {
-		workers += fmt.Sprintf("    - {name: w%d, replicas: %d, machine: {%s}}\n", i, r.IntN(3), randomShape(r)+randomNetworks(r))
+		workers += fmt.Sprintf("    - {name: w%d, replicas: %d, machine: {%s}}\n", i, r.IntN(3), randomShape(r)+randomNetworks(r)+pick(r, "", "", ", floatingIP: true"))
 	}
 	if workers == "" {
 		workers = "    - {name: w, replicas: 1}\n"
 	}
-	control, endpoint, replicas := mostly(r, "", ", "+randomShape(r)), randomEndpoint(r), pick(r, "1", "1", "3")
+	control, endpoint, replicas := pick(r, "", "", ", "+randomShape(r))+randomNetworks(r), randomEndpoint(place), pick(r, "1", "1", "3")
 	if endpoint == "kind: direct" {
 		replicas = "1"
 	}
@@ -216,6 +301,9 @@ func randomCloud(r *rand.Rand) *fakeCloud {
 		gateway = nil
 	}
 	f.lan(thing{"id": lanID, "project_id": f.project, "admin_state_up": often(), "port_security_enabled": often()}, thing{"enable_dhcp": often(), "gateway_ip": gateway})
+	if len(f.kinds["networks"]) > 1 { // else there is no external network
+		f.add("subnets", thing{"name": "floats", "network_id": public["id"], "ip_version": 4})
+	}
 	info := map[string]any{}
 	if often() {
 		info["network_id"] = public["id"]

@@ -26,7 +26,10 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/credential"
 	"github.com/naupegos/naupegos/internal/provider/openstack/dns"
 	"github.com/naupegos/naupegos/internal/provider/openstack/existing"
+	"github.com/naupegos/naupegos/internal/provider/openstack/floating"
+	"github.com/naupegos/naupegos/internal/provider/openstack/leftovers"
 	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
+	"github.com/naupegos/naupegos/internal/provider/openstack/volume"
 )
 
 // Provider makes, finds and removes the machines of one cluster in an OpenStack cloud.
@@ -40,15 +43,14 @@ type Provider struct {
 
 	odd []string // warnings of the last Preflight
 
-	floatingMu sync.Mutex // assign one floating IP at a time
-
 	glanced time.Time // last poll of servers in BUILD, by the cloud's clock; see glanceAtBuilding
 
-	former []floatingips.FloatingIP // the user's floating IPs that must leave the API's address; set by Steps
-
+	volumes  *volume.Keeper
+	floating *floating.Keeper
 	balancer *balancer.Keeper
 	dns      *dns.Keeper
 
+	*leftovers.Sweeper // finds what the cluster's controllers left
 	*credential.Issuer // makes and deletes the cluster's credentials
 }
 
@@ -76,7 +78,7 @@ type known struct {
 	groups       *cache.Cache[groups.SecGroup]
 	ports        *cache.Cache[ports.Port]
 	floating     *cache.Cache[floatingips.FloatingIP]
-	reserved     *cache.Cache[floatingips.FloatingIP] // the user's own, for the API's address; see reserved.go
+	reserved     *cache.Cache[floatingips.FloatingIP] // the user's own, for the API's address
 	servers      *cache.Cache[servers.Server]
 	volumes      *cache.Cache[volumes.Volume]
 	serverGroups *cache.Cache[servergroups.ServerGroup]
@@ -92,14 +94,31 @@ func New(o Options) (*Provider, error) {
 	p.n.Site = marks.Site{Tags: p.spec().Tags, Metadata: p.spec().Metadata}
 	p.existing = existing.New(p.spec(), p.cloud, &p.lacks)
 	p.known = p.caches()
+	p.volumes = volume.New(volume.Options{
+		Cluster: o.Cluster, Names: p.n, Cloud: p.cloud, Existing: p.existing, Known: p.known.volumes,
+		Timeouts: volume.Timeouts{Volume: o.Timeouts.Volume, Delete: o.Timeouts.Delete, Step: o.Timeouts.Step, Poll: o.Timeouts.Poll},
+		Servers:  p.known.servers, Server: p.serverOf, HasServer: func(machine string) bool { return len(p.everyServerOf(machine)) > 0 },
+	})
+	p.floating = floating.New(floating.Options{
+		Cluster: o.Cluster, Names: p.n, Cloud: p.cloud, Lacks: &p.lacks, Existing: p.existing, Known: p.known.floating,
+		Port: p.portOf, Ports: p.portsOf, Front: p.frontPort,
+	})
+	p.known.reserved = p.floating.Reserved()
 	p.balancer = balancer.New(balancer.Options{
-		Names: p.n, Octavia: p.octavia(), Port: o.Cluster.Spec.Endpoint.Port, Floating: balancerAddress{p},
+		Names: p.n, Octavia: p.octavia(), Port: o.Cluster.Spec.Endpoint.Port, Floating: p.floating.OfBalancer(),
 		Timeouts: balancer.Timeouts{Boot: o.Timeouts.Boot, Delete: o.Timeouts.Delete, Step: o.Timeouts.Step, Poll: o.Timeouts.Poll},
 		Cloud:    p.cloud, Subnet: p.subnet, CIDR: p.cidr, Machine: p.Machine,
 	})
 	p.dns = dns.New(dns.Options{
 		Names: p.n, DNS: p.spec().DNS, Endpoint: o.Cluster.Spec.Endpoint, Step: o.Timeouts.Step, Poll: o.Timeouts.Poll,
 		Cloud: p.cloud, VIP: p.VIP, PublicVIP: p.PublicVIP, Machines: p.machines,
+	})
+	p.Sweeper = leftovers.New(leftovers.Options{
+		Names: p.n, Octavia: p.octavia() != nil, Delete: o.Timeouts.Delete, Poll: o.Timeouts.Poll, Cloud: p.cloud, Balancing: p.balancer.Client, Lacks: &p.lacks,
+		Own: func(id string) bool {
+			_, own := p.known.servers.Find(func(s servers.Server) bool { return s.ID == id })
+			return own
+		},
 	})
 	p.Issuer = credential.New(credential.Options{Names: p.n, Cloud: p.cloud, Balancing: p.balancer.Client, CACert: p.CACert, DNS: func() bool { return p.opts.Cluster.UsesDesignate() }})
 	return p, nil

@@ -41,11 +41,11 @@ func needMachines(p *Provider, d quota.Demand, want provider.Wanted, sizes map[s
 		if _, ok := p.portOf(m.Name); !ok {
 			d[quota.Ports]++
 		}
-		if p.floatingMissing(m) {
+		if p.floating.Missing(m) {
 			d[quota.FloatingIPs]++
 		}
 		for _, v := range s.Volumes {
-			if _, ok := dataVolume(p, m.Name, v.Name); !ok {
+			if _, ok := p.volumes.Data(m.Name, v.Name); !ok {
 				d.Volume(v.SizeGiB, v.Type)
 			}
 		}
@@ -65,7 +65,7 @@ func needMachines(p *Provider, d quota.Demand, want provider.Wanted, sizes map[s
 		d[quota.Ports] += max(0, len(s.Networks)-len(nicsOf(p, m.Name)))
 		d[quota.Cores] += sizes[s.Flavor].vcpus
 		d[quota.RAM] += sizes[s.Flavor].ramMiB
-		if gib := s.RootVolume(); gib > 0 && len(p.volumesOf(m.Name)) == 0 {
+		if gib := s.RootVolume(); gib > 0 && len(p.volumes.RootsOf(m.Name)) == 0 {
 			d.Volume(gib, s.RootVolumeType)
 		}
 	}
@@ -107,7 +107,7 @@ func needFront(p *Provider, d quota.Demand, want provider.Wanted, subnet string)
 	switch o := p.octavia(); {
 	case o != nil:
 		p.balancer.Need(d, want, subnet)
-		if b := p.balancer.Seen(); !o.Internal && p.reservedIP() == "" && (b == nil || !p.hasFloatingIP(b.LB.VipPortID)) {
+		if b := p.balancer.Seen(); !o.Internal && p.floating.ReservedIP() == "" && (b == nil || !p.floating.Has(b.LB.VipPortID)) {
 			d[quota.FloatingIPs]++
 		}
 	case p.sharesVIP() && want.VIP:
@@ -115,7 +115,7 @@ func needFront(p *Provider, d quota.Demand, want provider.Wanted, subnet string)
 		if !ok {
 			d[quota.Ports]++
 		}
-		if p.reservedIP() == "" && !p.hasFloatingIP(port.ID) {
+		if p.floating.ReservedIP() == "" && !p.floating.Has(port.ID) {
 			d[quota.FloatingIPs]++
 		}
 	}

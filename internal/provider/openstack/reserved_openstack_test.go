@@ -102,7 +102,7 @@ func TestFloatingIPBecomesTheUsersInACloud(t *testing.T) {
 		return p
 	}
 	p := run()
-	made, ok := p.floatingOf(p.frontPort())
+	made, ok := p.floating.Of(p.frontPort())
 	if !ok {
 		t.Fatal("the API has no floating IP")
 	}
@@ -149,7 +149,7 @@ func leaveBehind(ctx context.Context, t *testing.T, p *Provider) {
 	testkit.Must(t, err)
 	external, err := p.existing.External(ctx)
 	testkit.Must(t, err)
-	b, err := loadbalancers.Create(ctx, lb, loadbalancers.CreateOpts{Name: servicePrefix(p.n) + "shop_front", VipSubnetID: sub.ID}).Extract()
+	b, err := loadbalancers.Create(ctx, lb, loadbalancers.CreateOpts{Name: "kube_service_" + p.n.ID + "_" + "shop_front", VipSubnetID: sub.ID}).Extract()
 	testkit.Must(t, err)
 	_, err = floatingips.Create(ctx, p.session.c.Network, floatingips.CreateOpts{
 		FloatingNetworkID: external, PortID: b.VipPortID, Description: "Floating IP for Kubernetes external service shop/front from cluster " + p.n.ID,

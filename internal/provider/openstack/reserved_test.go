@@ -115,7 +115,7 @@ func TestReservedFloatingIPRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			said := strings.Join(check.found.all(), " ")
-			for _, w := range append(c.says, reservedField) {
+			for _, w := range append(c.says, "spec.endpoint.floatingIP") {
 				if !strings.Contains(said, w) {
 					t.Errorf("%q is not in %q", w, said)
 				}
@@ -142,7 +142,7 @@ func TestFloatingIPBecomesTheUsers(t *testing.T) {
 			if err := apply(t.Context(), p); err != nil {
 				t.Fatal(err)
 			}
-			front, ok := p.floatingOf(p.frontPort())
+			front, ok := p.floating.Of(p.frontPort())
 			if !ok {
 				t.Fatal("the API has no floating IP")
 			}
@@ -268,7 +268,7 @@ func TestNamedFloatingIPIsForNoMachine(t *testing.T) {
 	f := newFakeCloud()
 	p := fakeProvider(t, f, frontDocument(t, "kind: octavia, floatingIP: 198.51.100.251"))
 	f.add("floatingips", thing{"floating_ip_address": "198.51.100.251", "project_id": f.project, "description": p.n.Mark()})
-	got, err := p.ensureFloatingIP(t.Context(), "port", p.n.Tags(wanted(p.opts.Cluster).Machines[0]))
+	got, err := p.floating.Ensure(t.Context(), "port", p.n.Tags(wanted(p.opts.Cluster).Machines[0]))
 	if err != nil || got.FloatingIP == "198.51.100.251" {
 		t.Errorf("the machine gets %q: %v", got.FloatingIP, err)
 	}
@@ -285,7 +285,7 @@ func TestMarksOfOthersAreSeenInEveryPlan(t *testing.T) {
 		if err := p.known.reserved.Load(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if lack := p.frontIPLack("front"); !strings.Contains(lack, "was made for") {
+		if lack := p.floating.FrontLack("front"); !strings.Contains(lack, "was made for") {
 			t.Errorf("%s: %q", mark, lack)
 		}
 	}

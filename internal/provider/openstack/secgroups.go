@@ -126,13 +126,13 @@ func (p *Provider) ensureGroup(ctx context.Context, c *gophercloud.ServiceClient
 	g, ok := p.groupFor(r)
 	if !ok {
 		got, err := groups.Create(ctx, c, groups.CreateOpts{Name: name, Description: p.n.Mark()}).Extract()
-		if g, err = made(p.known.groups, got, err, "make security group %s", name); err != nil {
+		if g, err = cache.Made(p.known.groups, got, err, "make security group %s", name); err != nil {
 			return err
 		}
 	}
 	for _, twice := range p.groupsCalled(name) {
 		if twice.ID != g.ID {
-			if err := removed(p.known.groups, twice.ID, groups.Delete(ctx, c, twice.ID).ExtractErr(), "remove security group %s, which was made twice", name); err != nil {
+			if err := cache.Removed(p.known.groups, twice.ID, groups.Delete(ctx, c, twice.ID).ExtractErr(), "remove security group %s, which was made twice", name); err != nil {
 				return err
 			}
 		}
@@ -152,7 +152,7 @@ func (p *Provider) ensureRules(ctx context.Context, c *gophercloud.ServiceClient
 	if len(add) > 0 {
 		got, err := rules.CreateBulk(ctx, c, add).Extract()
 		if err != nil {
-			_, _, failed := late(ctx, p.known.groups, err, anything)
+			_, _, failed := cache.Late(ctx, p.known.groups, err, cache.Anything)
 			if failed != nil {
 				return failed
 			}
@@ -160,7 +160,7 @@ func (p *Provider) ensureRules(ctx context.Context, c *gophercloud.ServiceClient
 				return p.ensureRules(ctx, c, a, r) // each attempt has fewer rules to add
 			}
 			p.known.groups.Invalidate()
-			return cloud.Wrap(err, "add %s to security group %s", count(len(add), "rule"), g.Name)
+			return cloud.Wrap(err, "add %s to security group %s", cloud.Count(len(add), "rule"), g.Name)
 		}
 		g.Rules = append(slices.Clone(g.Rules), got...)
 		p.known.groups.Keep(g)

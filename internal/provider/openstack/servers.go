@@ -16,6 +16,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
+	"github.com/naupegos/naupegos/internal/provider/openstack/existing"
 	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
 )
 
@@ -48,7 +49,7 @@ func (p *Provider) serverOf(machine string) (servers.Server, bool) {
 		return servers.Server{}, false
 	}
 	port, _ := p.portOf(machine)
-	s, _ := best(all, func(s servers.Server) int {
+	s, _ := cache.Best(all, func(s servers.Server) int {
 		switch {
 		case s.ID == port.DeviceID:
 			return 2
@@ -97,13 +98,13 @@ func (p *Provider) createServer(ctx context.Context, m provider.MachineSpec, pro
 		return servers.Server{}, err
 	}
 	meta := p.n.Metadata(m)
-	meta[marks.Underscored(marks.KeyShape)] = shapeMark(shape)
+	meta[marks.Underscored(marks.KeyShape)] = marks.Shape(shape)
 	o := servers.CreateOpts{
-		Name: m.Name, FlavorRef: flavor.ID, UserData: data, AvailabilityZone: zone(shape, m.Index), ConfigDrive: shape.ConfigDrive,
+		Name: m.Name, FlavorRef: flavor.ID, UserData: data, AvailabilityZone: existing.Zone(shape, m.Index), ConfigDrive: shape.ConfigDrive,
 		Networks: append([]servers.Network{{Port: port.ID}}, nics...), Metadata: meta, Tags: p.n.ServerTags(),
 	}
 	if shape.RootVolume() > 0 {
-		v, err := p.ensureVolume(ctx, m, progress)
+		v, err := p.volumes.Ensure(ctx, m, progress)
 		if err != nil {
 			return servers.Server{}, err
 		}
@@ -117,7 +118,7 @@ func (p *Provider) createServer(ctx context.Context, m provider.MachineSpec, pro
 		}
 		o.ImageRef = image.ID
 		// An interrupted run may have left a volume that is no longer wanted.
-		if err := p.removeVolumes(ctx, p.volumesOf(m.Name), progress); err != nil {
+		if err := p.volumes.Remove(ctx, p.volumes.RootsOf(m.Name), progress); err != nil {
 			return servers.Server{}, err
 		}
 	}
@@ -127,18 +128,18 @@ func (p *Provider) createServer(ctx context.Context, m provider.MachineSpec, pro
 	}
 	progress.Status("requesting the server")
 	s, err := servers.Create(ctx, c.Compute, p.withKey(o), hints).Extract()
-	if there, ok, err := late(ctx, p.known.servers, err, isServerOf(m.Name)); ok || err != nil {
+	if there, ok, err := cache.Late(ctx, p.known.servers, err, isServerOf(m.Name)); ok || err != nil {
 		return there, err // it holds the machine's only port and volume
 	}
 	if err != nil && len(o.BlockDevice) > 0 {
-		if err := p.takenLate(ctx, o.BlockDevice[0].UUID, m.Name); err != nil {
+		if err := p.volumes.TakenLate(ctx, o.BlockDevice[0].UUID, m.Name); err != nil {
 			return servers.Server{}, err
 		}
 	}
 	if err == nil { // Nova's answer contains little more than the ID
 		s.Name, s.Status, s.Metadata = m.Name, serverBuild, meta
 	}
-	return made(p.known.servers, s, err, "make the server of %s", m.Name)
+	return cache.Made(p.known.servers, s, err, "make the server of %s", m.Name)
 }
 
 // withKey adds the keypair if there is one.

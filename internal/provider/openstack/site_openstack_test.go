@@ -14,6 +14,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 
 	"github.com/naupegos/naupegos/internal/provider"
+	"github.com/naupegos/naupegos/internal/provider/openstack/volume"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -67,9 +68,9 @@ func TestSite(t *testing.T) {
 		s, _ := p.serverOf(machine)
 		o, _ := p.portOf(machine)
 		sizes := map[string]int{}
-		for _, v := range dataVolumesOf(p, machine) {
-			if attachedTo(v, s.ID) && v.Metadata["owner"] == p.spec().Metadata["owner"] {
-				sizes[volumeName(v)] = v.Size
+		for _, v := range p.volumes.DataOf(machine) {
+			if volume.AttachedTo(v, s.ID) && v.Metadata["owner"] == p.spec().Metadata["owner"] {
+				sizes[volume.Name(v)] = v.Size
 			}
 		}
 		return s, o, sizes

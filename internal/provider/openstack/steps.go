@@ -7,6 +7,7 @@ import (
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
 	"github.com/naupegos/naupegos/internal/provider/openstack/balancer"
+	"github.com/naupegos/naupegos/internal/provider/openstack/volume"
 )
 
 // Steps returns the steps that create the network, the security groups and every wanted machine, and bring the machines up; none if nothing is
@@ -22,7 +23,7 @@ func (p *Provider) Steps(ctx context.Context, want provider.Wanted, seen *provid
 	if err := p.checkLasting(ctx); err != nil {
 		return nil, err
 	}
-	if err := p.lookForFormer(ctx); err != nil {
+	if err := p.floating.LookForFormer(ctx); err != nil {
 		return nil, err
 	}
 	if err := findSite(ctx, p); err != nil {
@@ -46,7 +47,7 @@ func (p *Provider) Steps(ctx context.Context, want provider.Wanted, seen *provid
 		if err := p.known.serverGroups.Fresh(ctx); err != nil {
 			return nil, err
 		}
-		steps = append(steps, p.serverGroupsPlan(want.Machines, fresh), p.keypairPlan(), p.volumesPlan(fresh))
+		steps = append(steps, p.serverGroupsPlan(want.Machines, fresh), p.keypairPlan(), p.volumes.Plan(fresh))
 	}
 	steps = append(steps, p.vipSteps(want)...)
 	ports, portsOf := p.portsPlans(want)
@@ -65,7 +66,7 @@ func (p *Provider) Steps(ctx context.Context, want provider.Wanted, seen *provid
 	if err != nil {
 		return nil, err
 	}
-	steps = append(steps, surplusVolumesPlan(p, want), last(labelsPlan(p), steps), record)
+	steps = append(steps, p.volumes.SurplusPlan(want), last(labelsPlan(p), steps), record)
 	return order(slices.DeleteFunc(steps, func(s *plan.Step) bool { return s == nil })), nil
 }
 
@@ -115,7 +116,7 @@ func find(seen *provider.Inventory, name string) (provider.Machine, bool) {
 
 // beforeMachine lists the steps that every machine waits for, besides its port. The router is needed only once the machine has booted, except
 // for a machine with a floating IP (machinePlan).
-var beforeMachine = []string{serverGroupsStep, keypairStep, volumesStep}
+var beforeMachine = []string{serverGroupsStep, keypairStep, volume.Step}
 
 // order adds the needs of the machines' steps, and removes needs for steps outside the plan.
 func order(steps []*plan.Step) []*plan.Step {

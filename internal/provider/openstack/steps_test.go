@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/naupegos/naupegos/internal/plan"
+	"github.com/naupegos/naupegos/internal/provider/openstack/volume"
 )
 
 // TestStepsSideBySide: independent resources are created at once; the first machines wait for few ports, workers for all.
@@ -29,9 +30,9 @@ func TestStepsSideBySide(t *testing.T) {
 		}
 		return steps[i].Needs
 	}
-	others := []string{keypairStep, serverGroupsStep, volumesStep}
+	others := []string{keypairStep, serverGroupsStep, volume.Step}
 	for id, want := range map[string][]string{
-		networkStep: {}, groupsStep: {}, keypairStep: {}, serverGroupsStep: {}, volumesStep: {}, routerStep: {networkStep},
+		networkStep: {}, groupsStep: {}, keypairStep: {}, serverGroupsStep: {}, volume.Step: {}, routerStep: {networkStep},
 		"ports": {networkStep, groupsStep}, "ports-2": {networkStep, groupsStep, "ports"}, "ports-3": {networkStep, groupsStep, "ports-2"},
 		"machine/t3-many-cp-1": append([]string{"ports", routerStep}, others...), "machine/t3-many-w-1": append([]string{"ports-7"}, others...),
 		"machine/t3-many-w-60": append([]string{"ports-7"}, others...),
@@ -61,7 +62,7 @@ func TestVolumesAhead(t *testing.T) {
 	}})
 	p.known.volumes.Invalidate()
 	for _, s := range steps {
-		if s.ID == volumesStep {
+		if s.ID == volume.Step {
 			if err := s.Run(t.Context(), silent{}); err != nil {
 				t.Fatal(err)
 			}

@@ -6,6 +6,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
 )
 
 // subnet returns the subnet of the machines: the cluster's own, or the existing one that the document names. It returns fail.NotReady before
@@ -32,7 +33,7 @@ func (p *Provider) cidr() string {
 // knownSubnet returns the ID of the machines' subnet if it is known without a call to the cloud.
 func (p *Provider) knownSubnet() string {
 	if p.spec().Network.Existing == "" {
-		s, _ := p.known.subnets.Find(anything)
+		s, _ := p.known.subnets.Find(cache.Anything)
 		return s.ID
 	}
 	s, _ := p.existing.KnownSubnet()

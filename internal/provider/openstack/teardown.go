@@ -20,6 +20,7 @@ import (
 	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 	"github.com/naupegos/naupegos/internal/provider/openstack/marks"
+	"github.com/naupegos/naupegos/internal/provider/openstack/volume"
 )
 
 // everyServerOf lists the servers of a machine, including those in deletion.
@@ -43,16 +44,16 @@ func (p *Provider) destroyRest(ctx context.Context, progress plan.Progress) erro
 	if err := p.dns.Remove(ctx); err != nil {
 		return err
 	}
-	if err := p.adoptReserved(ctx); err != nil {
+	if err := p.floating.Adopt(ctx); err != nil {
 		return err
 	}
-	if err := p.removeFloating(ctx, k.floating.All()); err != nil {
+	if err := p.floating.Remove(ctx, k.floating.All()); err != nil {
 		return err
 	}
 	if err := p.removeStray(ctx, progress); err != nil {
 		return err
 	}
-	if err := p.releaseReserved(ctx); err != nil {
+	if err := p.floating.Release(ctx); err != nil {
 		return err
 	}
 	progress.Status("ports")
@@ -71,12 +72,12 @@ func (p *Provider) destroyRest(ctx context.Context, progress plan.Progress) erro
 
 // removeStray removes the volumes without a server. If a previously unknown server holds one, it removes that machine too.
 func (p *Provider) removeStray(ctx context.Context, progress plan.Progress) error {
-	err := p.removeVolumes(ctx, p.known.volumes.Filter(p.isStray), progress)
-	var held *errHeld
+	err := p.volumes.Remove(ctx, p.known.volumes.Filter(p.isStray), progress)
+	var held *volume.HeldError
 	if !errors.As(err, &held) {
 		return err
 	}
-	if err := p.wipe(ctx, held.machine, progress); err != nil {
+	if err := p.wipe(ctx, held.Machine, progress); err != nil {
 		return err
 	}
 	return p.removeStray(ctx, progress)
@@ -95,8 +96,8 @@ func (p *Provider) detachRouter(ctx context.Context, c *gophercloud.ServiceClien
 			continue // never attached: an ordinary port
 		}
 		_, err := routers.RemoveInterface(ctx, c, o.DeviceID, routers.RemoveInterfaceOpts{PortID: o.ID}).Extract()
-		if err := removed(p.known.ports, o.ID, err, "take router %s out of the network", o.DeviceID); err != nil {
-			return still(err, func() string { return "router " + o.DeviceID + " still serves a floating IP in the network" })
+		if err := cache.Removed(p.known.ports, o.ID, err, "take router %s out of the network", o.DeviceID); err != nil {
+			return cloud.Still(err, func() string { return "router " + o.DeviceID + " still serves a floating IP in the network" })
 		}
 	}
 	return nil
@@ -105,13 +106,13 @@ func (p *Provider) detachRouter(ctx context.Context, c *gophercloud.ServiceClien
 func (p *Provider) removePlacement(ctx context.Context, c *gophercloud.ServiceClient) error {
 	for _, g := range p.known.serverGroups.All() {
 		err := servergroups.Delete(ctx, c, g.ID).ExtractErr()
-		if err := removed(p.known.serverGroups, g.ID, err, "remove server group %s", g.Name); err != nil {
+		if err := cache.Removed(p.known.serverGroups, g.ID, err, "remove server group %s", g.Name); err != nil {
 			return err
 		}
 	}
 	for _, kp := range p.known.keypairs.All() {
 		err := keypairs.Delete(ctx, c, kp.Name, nil).ExtractErr()
-		if err := removed(p.known.keypairs, kp.Name, err, "remove keypair %s", kp.Name); err != nil {
+		if err := cache.Removed(p.known.keypairs, kp.Name, err, "remove keypair %s", kp.Name); err != nil {
 			return err
 		}
 	}
@@ -123,30 +124,30 @@ func (p *Provider) removeNetwork(ctx context.Context, c *gophercloud.ServiceClie
 	k := &p.known
 	for _, g := range k.groups.All() {
 		progress.Status("security group %s", g.Name)
-		err := removed(k.groups, g.ID, groups.Delete(ctx, c, g.ID).ExtractErr(), "remove security group %s", g.Name)
+		err := cache.Removed(k.groups, g.ID, groups.Delete(ctx, c, g.ID).ExtractErr(), "remove security group %s", g.Name)
 		if err != nil {
-			return still(err, func() string { return p.usedBy(ctx, c, "security group "+g.Name, query{group: g.ID}) })
+			return cloud.Still(err, func() string { return p.usedBy(ctx, c, "security group "+g.Name, query{group: g.ID}) })
 		}
 	}
 	for _, r := range k.routers.All() {
 		progress.Status("router %s", r.Name)
-		err := removed(k.routers, r.ID, routers.Delete(ctx, c, r.ID).ExtractErr(), "remove router %s", r.Name)
+		err := cache.Removed(k.routers, r.ID, routers.Delete(ctx, c, r.ID).ExtractErr(), "remove router %s", r.Name)
 		if err != nil {
-			return still(err, func() string { return p.usedBy(ctx, c, "router "+r.Name, query{device: r.ID}) })
+			return cloud.Still(err, func() string { return p.usedBy(ctx, c, "router "+r.Name, query{device: r.ID}) })
 		}
 	}
 	for _, s := range k.subnets.All() {
 		progress.Status("subnet %s", s.CIDR)
-		err := removed(k.subnets, s.ID, subnets.Delete(ctx, c, s.ID).ExtractErr(), "remove subnet %s", s.CIDR)
+		err := cache.Removed(k.subnets, s.ID, subnets.Delete(ctx, c, s.ID).ExtractErr(), "remove subnet %s", s.CIDR)
 		if err != nil {
-			return still(err, func() string { return p.usedBy(ctx, c, "subnet "+s.CIDR, query{network: s.NetworkID}) })
+			return cloud.Still(err, func() string { return p.usedBy(ctx, c, "subnet "+s.CIDR, query{network: s.NetworkID}) })
 		}
 	}
 	for _, n := range k.networks.All() {
 		progress.Status("network %s", n.Name)
-		err := removed(k.networks, n.ID, networks.Delete(ctx, c, n.ID).ExtractErr(), "remove network %s", n.Name)
+		err := cache.Removed(k.networks, n.ID, networks.Delete(ctx, c, n.ID).ExtractErr(), "remove network %s", n.Name)
 		if err != nil {
-			return still(err, func() string { return p.usedBy(ctx, c, "network "+n.Name, query{network: n.ID}) })
+			return cloud.Still(err, func() string { return p.usedBy(ctx, c, "network "+n.Name, query{network: n.ID}) })
 		}
 	}
 	return nil

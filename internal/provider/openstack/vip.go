@@ -4,14 +4,12 @@ import (
 	"context"
 	"slices"
 
-	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/plan"
 	"github.com/naupegos/naupegos/internal/provider"
-	"github.com/naupegos/naupegos/internal/provider/openstack/balancer"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cache"
 )
 
@@ -42,7 +40,7 @@ func (p *Provider) PublicVIP(context.Context) (string, error) {
 	} else if o, ok := p.vipPort(); ok {
 		port = o.ID
 	}
-	if f, ok := p.frontIP(port); ok {
+	if f, ok := p.floating.Front(port); ok {
 		return f.FloatingIP, nil
 	}
 	return "", fail.New(fail.NotFound, "cluster %s has no floating virtual address", p.n.Cluster)
@@ -67,17 +65,17 @@ func (p *Provider) vipSteps(want provider.Wanted) []*plan.Step {
 				return err
 			}
 			progress.Status("floating IP for %s", p.address(port))
-			return p.ensureFrontIP(ctx, port.ID, vipRole)
+			return p.floating.EnsureFront(ctx, port.ID, vipRole)
 		},
 	}
 	if port, ok := p.vipPort(); ok {
-		if s.Reason = p.frontIPLack(port.ID); s.Reason == "" && len(p.vipPorts()) > 1 {
+		if s.Reason = p.floating.FrontLack(port.ID); s.Reason == "" && len(p.vipPorts()) > 1 {
 			s.Action, s.Title, s.Reason = plan.Change, "give back the gateways' second virtual address", "it was reserved twice"
 		}
 		if s.Reason == "" {
 			return nil
 		}
-		p.askForAddress(s, port.ID)
+		p.floating.AskConsent(s, port.ID)
 	}
 	return []*plan.Step{s}
 }
@@ -89,7 +87,7 @@ func (p *Provider) vipPort() (ports.Port, bool) {
 	if len(all) == 0 {
 		return ports.Port{}, false
 	}
-	port, _ := best(all, p.inUse)
+	port, _ := cache.Best(all, p.inUse)
 	return port, true
 }
 
@@ -100,7 +98,7 @@ func (p *Provider) vipPorts() []ports.Port {
 
 // inUse ranks ports with a virtual address: clients use the one with a floating IP, and gateways serve the one that their own ports allow.
 func (p *Provider) inUse(o ports.Port) int {
-	if _, ok := p.frontIP(o.ID); ok {
+	if _, ok := p.floating.Front(o.ID); ok {
 		return 2
 	}
 	_, allowed := p.known.ports.Find(func(of ports.Port) bool {
@@ -118,6 +116,18 @@ func (p *Provider) vipAddress() string {
 	return p.address(port)
 }
 
+// frontPort returns the ID of the port that holds the API's virtual address; empty before it exists.
+func (p *Provider) frontPort() string {
+	if p.octavia() == nil {
+		port, _ := p.vipPort()
+		return port.ID
+	}
+	if b := p.balancer.Seen(); b != nil {
+		return b.LB.VipPortID
+	}
+	return ""
+}
+
 // ensureVIPPort finds or creates the port, and removes duplicates.
 func (p *Provider) ensureVIPPort(ctx context.Context) (ports.Port, error) {
 	if err := cache.Fresh(ctx, p.known.ports, p.known.floating, p.known.reserved); err != nil {
@@ -128,7 +138,7 @@ func (p *Provider) ensureVIPPort(ctx context.Context) (ports.Port, error) {
 		if err != nil {
 			return ports.Port{}, err
 		}
-		port, twice := best(all, p.inUse)
+		port, twice := cache.Best(all, p.inUse)
 		return port, p.removeTwice(ctx, c, twice, "the virtual address")
 	}
 	subnet, err := p.subnet(ctx)
@@ -143,50 +153,4 @@ func (p *Provider) ensureVIPPort(ctx context.Context) (ports.Port, error) {
 		return ports.Port{}, err
 	}
 	return made[0], nil
-}
-
-// hasFloatingIP reports whether a port has a floating IP of the cluster.
-func (p *Provider) hasFloatingIP(portID string) bool {
-	_, ok := p.floatingOf(portID)
-	return ok
-}
-
-// balancerAddress manages the floating IP of the load balancer's address; an internal load balancer has none.
-type balancerAddress struct{ p *Provider }
-
-var _ balancer.Floating = balancerAddress{}
-
-// Lack describes how the floating IP of a port differs from the wanted state; empty if it does not.
-func (a balancerAddress) Lack(portID string) string {
-	if !a.p.octavia().Internal {
-		return a.p.frontIPLack(portID)
-	}
-	if a.p.hasFloatingIP(portID) || len(a.p.former) > 0 {
-		return "its floating IP is no longer wanted"
-	}
-	return ""
-}
-
-// AskConsent makes a step require consent if it releases or detaches an address.
-func (a balancerAddress) AskConsent(s *plan.Step, portID string) { a.p.askForAddress(s, portID) }
-
-// Ensure attaches the wanted floating IP to a port, or removes it if none is wanted.
-func (a balancerAddress) Ensure(ctx context.Context, portID string) error {
-	if !a.p.octavia().Internal {
-		return a.p.ensureFrontIP(ctx, portID, balancer.FrontAPI)
-	}
-	if err := a.p.takeOffFormer(ctx, portID); err != nil {
-		return err
-	}
-	f, ok := a.p.floatingOf(portID)
-	if !ok {
-		return nil
-	}
-	return a.p.removeFloating(ctx, []floatingips.FloatingIP{f})
-}
-
-// Forget makes the caches of floating IPs uncertain, because a port that one may have led to is gone.
-func (a balancerAddress) Forget() {
-	a.p.known.floating.Invalidate()
-	a.p.known.reserved.Invalidate()
 }

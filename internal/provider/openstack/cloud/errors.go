@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -203,4 +204,23 @@ func NotOne(n int, what, name, field string) error {
 // Untold reports whether a service withholds the requested information.
 func Untold(err error) bool {
 	return Status(err) == http.StatusForbidden || Status(err) == http.StatusNotFound
+}
+
+// Still turns the refusal to delete a resource in use into a reason to wait.
+func Still(err error, by func() string) error {
+	if s := Status(err); s == http.StatusConflict || s == http.StatusBadRequest {
+		if who := by(); who != "" {
+			return fail.Wrap(fail.NotReady, err, "%s", who)
+		}
+		return fail.Wrap(fail.NotReady, err, "it is still in use")
+	}
+	return err
+}
+
+// Count returns a number of things in words: "one port", "3 ports".
+func Count(n int, what string) string {
+	if n == 1 {
+		return "one " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/availabilityzones"
 
+	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 )
 
@@ -96,4 +97,12 @@ func (f *Finder) VolumeZoneFor(ctx context.Context, machine string) (string, err
 		return "", err
 	}
 	return machine, nil
+}
+
+// Zone returns the availability zone of a machine, from the shape's zones in turn; empty if the cloud chooses.
+func Zone(s v1alpha1.MachineShape, index int) string {
+	if len(s.Zones) == 0 || index < 1 {
+		return ""
+	}
+	return s.Zones[(index-1)%len(s.Zones)]
 }
