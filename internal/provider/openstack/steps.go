@@ -62,6 +62,9 @@ func (p *Provider) Steps(ctx context.Context, want provider.Wanted, seen *provid
 		m.Needs = append(m.Needs, portsOf[m.Subject])
 	}
 	steps = append(steps, machines...)
+	front = slices.DeleteFunc(front, func(id string) bool {
+		return !slices.ContainsFunc(steps, func(s *plan.Step) bool { return s != nil && s.ID == id })
+	})
 	record, err := p.dns.Step(ctx, front...)
 	if err != nil {
 		return nil, err

@@ -24,8 +24,8 @@ const (
 	deleting = "DELETE"
 )
 
-// Step returns the step that creates, changes or removes the API's record; nil if it is as wanted. It waits for needs, which may change the API's
-// address.
+// Step returns the step that creates, changes or removes the API's record; nil if it is as wanted and there are no needs. It waits for needs,
+// which are steps of the plan that may change the API's address.
 func (k *Keeper) Step(ctx context.Context, needs ...string) (*plan.Step, error) {
 	s := &plan.Step{
 		ID: StepID, Action: plan.Change, Title: "change the DNS record of the API's name", Subject: "cluster", Needs: needs, Apart: true, Timeout: k.opts.Step,
@@ -49,8 +49,10 @@ func (k *Keeper) Step(ctx context.Context, needs ...string) (*plan.Step, error) 
 		s.Action, s.Title, s.Reason = plan.Create, "create the DNS record of the API's name", "it does not exist"
 	} else if lack := k.lack(mine[0], address); lack != "" {
 		s.Reason = lack
-	} else if len(others) == 0 {
+	} else if len(others) == 0 && len(needs) == 0 {
 		return nil, nil
+	} else if s.Reason == "" {
+		s.Reason = "the API's address may change before"
 	}
 	if address == "" {
 		address = "the API's address"
