@@ -32,7 +32,7 @@ var fieldsOf sync.Map
 // FieldsOf lists the keys of a struct type in the document's order. The caller does not change the list.
 func FieldsOf(t reflect.Type) []Field {
 	if fs, ok := fieldsOf.Load(t); ok {
-		return fs.([]Field) //nolint:errcheck // nothing else is stored
+		return fs.([]Field) // nothing else is stored
 	}
 	fs := readFields(t)
 	fieldsOf.Store(t, fs)

@@ -56,12 +56,15 @@ type EntryPoint struct {
 	NodePort int `json:"nodePort,omitempty" yaml:"nodePort,omitempty" jsonschema:"minimum=30000,maximum=32767" host:"none"`
 }
 
-// The ways to reach Traefik, and the port of its pods for metrics and for kubelet's questions.
+// The ways to reach Traefik.
 const (
-	ExposeLoadBalancer, ExposeNodePort, ExposeHostPort = "LoadBalancer", "NodePort", "HostPort"
-
-	TraefikHealthPort = 8990
+	ExposeLoadBalancer = "LoadBalancer"
+	ExposeNodePort     = "NodePort"
+	ExposeHostPort     = "HostPort"
 )
+
+// TraefikHealthPort is the port of Traefik's pods for metrics and kubelet's probes.
+const TraefikHealthPort = 8990
 
 func (t *Traefik) fill(c *Cluster) {
 	in := c.Spec.Endpoint.IngressWanted()

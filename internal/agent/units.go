@@ -61,7 +61,7 @@ func (a *Agent) unitStates(ctx context.Context, names []string) (map[string]unit
 			key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 			v[key] = value
 		}
-		states[names[i]] = unitState{
+		states[names[i]] = unitState{ //nolint:gosec // there are as many names as blocks
 			load: v["LoadState"], active: v["ActiveState"], sub: v["SubState"], file: v["UnitFileState"],
 			fragment: v["FragmentPath"], stale: v["NeedDaemonReload"] == "yes", began: began(v, now, uptime),
 		}

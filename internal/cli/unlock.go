@@ -14,7 +14,7 @@ import (
 )
 
 // identityCredential is the name of systemd's credential (LoadCredential=, LoadCredentialEncrypted=) with the passphrase of identity.age.
-const identityCredential = "naupegos-identity-passphrase"
+const identityCredential = "naupegos-identity-passphrase" //nolint:gosec // a name
 
 // newUnlock returns a key source for a protected identity. The passphrase never comes from the environment, where all child processes and /proc would
 // have it; $CREDENTIALS_DIRECTORY only names systemd's directory.

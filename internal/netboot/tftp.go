@@ -52,7 +52,7 @@ func (s *tftpServer) serve() error { return s.Serve(s.conn) }
 // stop waits for the running transfers, which fail within seconds without acknowledgements.
 func (s *tftpServer) stop() {
 	s.Shutdown()
-	s.conn.Close() //nolint:errcheck // the server may have closed it already
+	s.conn.Close() // the server may have closed it already
 }
 
 // file returns the content that TFTP serves under a name.

@@ -120,7 +120,7 @@ func (p *Pages) act(a action) http.Handler {
 			fails(p, w, r, who, err, f)
 			return
 		}
-		http.Redirect(w, r, to, http.StatusSeeOther)
+		http.Redirect(w, r, to, http.StatusSeeOther) //nolint:gosec // actions return pages of ours
 	})
 }
 

@@ -19,7 +19,7 @@ type OpenTelemetryCollector struct {
 }
 
 // TelemetryExporter is a place that logs, events and metrics are sent to.
-type TelemetryExporter struct {
+type TelemetryExporter struct { //nolint:revive // the JSON Schema has this name
 	// Name of the exporter.
 	Name string `json:"name" yaml:"name" jsonschema:"required,maxLength=40,pattern=^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"`
 	// Kind: otlp is OTLP by gRPC, otlphttp is OTLP by HTTP, syslog takes logs and events in the format of RFC 5424, file writes files on each node, s3 writes objects into a bucket.
@@ -52,7 +52,7 @@ const (
 	Metrics     = "metrics"
 )
 
-// Signals that exporters take; events and metrics are named as above.
+// Logs is a signal that exporters take; events and metrics are named as above.
 const Logs = "logs"
 
 // Kinds of exporters.
@@ -65,4 +65,8 @@ const (
 )
 
 // The transports.
-const TLS, TCP, UDP = "tls", "tcp", "udp"
+const (
+	TLS = "tls"
+	TCP = "tcp"
+	UDP = "udp"
+)

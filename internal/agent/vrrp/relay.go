@@ -213,7 +213,7 @@ func readdress(packet []byte, priority byte, from, to, peer netip.Addr) {
 
 // pseudo is what the pseudo-header of a packet contributes to its checksum.
 func pseudo(packet []byte, from, to netip.Addr) []byte {
-	return slices.Concat(from.AsSlice(), to.AsSlice(), []byte{0, protocol, byte(len(packet) >> 8), byte(len(packet))}) //nolint:gosec // at most maxAdvert
+	return slices.Concat(from.AsSlice(), to.AsSlice(), []byte{0, protocol, byte(len(packet) >> 8), byte(len(packet))}) // at most maxAdvert
 }
 
 // checksum is the Internet checksum (RFC 1071) of a packet with its pseudo-header; 0 of a packet whose checksum is right.

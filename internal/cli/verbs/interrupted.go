@@ -96,7 +96,7 @@ var effects = map[string]effect{
 }
 
 // unsure are commands that make one change in a store or on a server: whether it was made just before the signal is not known.
-var unsure = map[string]string{
+var unsure = map[string]string{ //nolint:gosec // commands
 	"server token create": "server token list", "server token revoke": "server token list",
 	"server credential add": "server credential list", "server credential remove": "server credential list", "server session end": "server session list",
 	"machine approve": "machine list", "machine assign": "machine show", "machine bmc": "machine show", "machine forget": "machine list", "machine install": "machine show",

@@ -174,7 +174,7 @@ func (m Monitoring) each(ctx context.Context, c *kube.Client, app string, f func
 func (m Monitoring) get(ctx context.Context, c *kube.Client, pod, what string, into any, args ...string) error {
 	r := kube.Set(c).CoreV1().RESTClient().Get().Namespace(m.Namespace).Resource("pods").SubResource("proxy").Name(pod + ":" + m.PrometheusPort).Suffix("api/v1/" + what)
 	for i := 0; i < len(args); i += 2 {
-		r = r.Param(args[i], args[i+1])
+		r = r.Param(args[i], args[i+1]) //nolint:gosec // they are pairs
 	}
 	body, err := r.DoRaw(ctx)
 	if err != nil {

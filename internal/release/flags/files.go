@@ -21,8 +21,8 @@ var reads = map[string][]string{
 
 // The flags of kubelet for programs that supply credentials of registries. kubelet ignores one without the other.
 const (
-	CredentialConfig   = "image-credential-provider-config"
-	CredentialPrograms = "image-credential-provider-bin-dir"
+	CredentialConfig   = "image-credential-provider-config"  //nolint:gosec // a flag
+	CredentialPrograms = "image-credential-provider-bin-dir" //nolint:gosec // a flag
 )
 
 // Alone reports a flag of kubelet that it ignores without another one.

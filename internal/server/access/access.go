@@ -42,7 +42,7 @@ const (
 	ViaToken        = "token"
 	ViaTokenPages   = "token, pages"
 	ViaIDToken      = "OIDC"
-	ViaIDTokenPages = "OIDC, pages"
+	ViaIDTokenPages = "OIDC, pages" //nolint:gosec // a name
 	ViaHost         = "command on the host"
 	ViaLink         = "link, pages"
 )

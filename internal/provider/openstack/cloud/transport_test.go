@@ -85,7 +85,7 @@ func TestEndlessAnswer(t *testing.T) {
 	}))
 	defer srv.Close()
 	c := http.Client{Transport: &transport{next: http.DefaultTransport, retry: Retry{Attempts: 1}, limit: time.Minute, slots: make(chan struct{}, 1)}}
-	_, err := c.Get(srv.URL) //nolint:bodyclose // there is none
+	_, err := c.Get(srv.URL)
 	testkit.Fails(t, err, fail.Refused, "larger than 65536 KiB")
 }
 
