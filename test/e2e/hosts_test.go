@@ -143,7 +143,8 @@ func (r *rig) hostsLeave(t *testing.T, f *fleet, before map[string]string, repla
 	r.leads(replaced) // the new member must learn from the leaving one
 	r.hostsDocument(f, replaced, worker)
 	plan := r.must(2, "plan", "-f", r.file).stdout
-	for _, want := range []string{"through the packet filters", "configure control-plane " + spareHost, "drain node " + worker, "clean " + replaced, "release host " + worker} {
+	for _, want := range []string{"through the packet filters", "configure control-plane " + spareHost,
+		"2 machines: " + replaced + ", " + worker + "\n    ~ drain node ", "    - clean  (the machine stays", "release host " + worker} {
 		if !strings.Contains(plan, want) {
 			t.Errorf("the plan does not say %q:\n%s", want, plan)
 		}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/dns/v2/recordsets"
 	"github.com/gophercloud/gophercloud/v2/openstack/dns/v2/zones"
 
+	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/provider/openstack/cloud"
 	"github.com/naupegos/naupegos/internal/testkit"
@@ -110,4 +112,38 @@ func TestDNSLife(t *testing.T) {
 	_, err = p.Observe(ctx)
 	testkit.Must(t, err)
 	testkit.Fails(t, p.Preflight(ctx, wanted(gone)), fail.Refused, "no DNS zone gone.test; there are: "+zone)
+}
+
+// TestCredentialForRealDesignate: with external-dns in the document, the cluster's credential makes and removes records in the project's zone, and no zones.
+func TestCredentialForRealDesignate(t *testing.T) {
+	useCloud(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	doc := testDocument(t, "t3-names", smallSpec)
+	doc.Spec.Addons = []v1alpha1.Addon{{Name: v1alpha1.AddonExternalDNS, ExternalDNS: &v1alpha1.ExternalDNS{Designate: &v1alpha1.Designate{Zones: []string{"example.org"}}}}}
+	p, _ := testProvider(t, doc, "t3-names-0badc0de")
+	c, err := p.cloud(ctx)
+	testkit.Must(t, err)
+	t.Cleanup(func() {
+		if _, err := p.PruneCloudCredentials(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	cred, err := p.NewCloudCredential(ctx, "")
+	testkit.Must(t, err)
+	if !cred.Bounded || !cred.DNS {
+		t.Fatalf("the credential is not bounded: %s", cred.Reach)
+	}
+	client := *testkit.Value(c.DNS())(t)
+	if client.ProviderClient, err = signIn(ctx, c, cred); err != nil {
+		t.Fatal(err)
+	}
+	all := testkit.Value(cloud.Pages(ctx, zones.List(&client, zones.ListOpts{Name: bed.Zone}), zones.ExtractZones))(t)
+	made := testkit.Value(recordsets.Create(ctx, &client, all[0].ID, recordsets.CreateOpts{Name: "shop.t3-names." + bed.Zone, Type: "A", Records: []string{"198.51.100.9"}}).Extract())(t)
+	testkit.Must(t, recordsets.Update(ctx, &client, all[0].ID, made.ID, recordsets.UpdateOpts{Records: []string{"198.51.100.10"}}).Err)
+	testkit.Value(cloud.Pages(ctx, recordsets.ListByZone(&client, all[0].ID, recordsets.ListOpts{Limit: 1000}), recordsets.ExtractRecordSets))(t)
+	testkit.Must(t, recordsets.Delete(ctx, &client, all[0].ID, made.ID).ExtractErr())
+	if err := zones.Create(ctx, &client, zones.CreateOpts{Name: "t3-names.test.", Email: "hostmaster@example.org"}).Err; cloud.Status(err) != http.StatusUnauthorized {
+		t.Errorf("the credential may make zones: %v", err)
+	}
 }

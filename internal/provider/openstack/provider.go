@@ -101,7 +101,7 @@ func New(o Options) (*Provider, error) {
 		Names: p.n, DNS: p.spec().DNS, Endpoint: o.Cluster.Spec.Endpoint, Step: o.Timeouts.Step, Poll: o.Timeouts.Poll,
 		Cloud: p.cloud, VIP: p.VIP, PublicVIP: p.PublicVIP, Machines: p.machines,
 	})
-	p.Issuer = credential.New(credential.Options{Names: p.n, Cloud: p.cloud, Balancing: p.balancer.Client, CACert: p.CACert, DNS: o.Cluster.UsesDesignate()})
+	p.Issuer = credential.New(credential.Options{Names: p.n, Cloud: p.cloud, Balancing: p.balancer.Client, CACert: p.CACert, DNS: func() bool { return p.opts.Cluster.UsesDesignate() }})
 	return p, nil
 }
 

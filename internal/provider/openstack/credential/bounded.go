@@ -20,7 +20,7 @@ func (i *Issuer) callees(ctx context.Context, c *cloud.Cloud) ([]access.Callee, 
 		return nil, err
 	}
 	var names *gophercloud.ServiceClient
-	if i.opts.DNS {
+	if i.opts.DNS() {
 		if names, err = c.DNS(); err != nil {
 			return nil, err
 		}
@@ -64,7 +64,7 @@ func (i *Issuer) boundedCredential(ctx context.Context, c *cloud.Cloud) (cred pr
 		why, err = refusers(ctx, c, cred, all)
 	}
 	if err == nil && why == "" {
-		cred.Bounded, cred.DNS = true, i.opts.DNS
+		cred.Bounded, cred.DNS = true, i.opts.DNS()
 		return cred, "", nil
 	}
 	if dropErr := i.dropCredential(context.WithoutCancel(ctx), cred.ID, rules); err == nil {

@@ -24,7 +24,7 @@ type Options struct {
 	Cloud     func(context.Context) (*cloud.Cloud, error)
 	Balancing func(context.Context) (*gophercloud.ServiceClient, error) // client of the load-balancer service; nil if the project can't use it
 	CACert    func() (string, error)                                    // PEM certificates of the cloud's authorities; empty for the system's
-	DNS       bool                                                      // the cluster's components call Designate
+	DNS       func() bool                                               // reports whether the cluster's components call Designate
 }
 
 // Issuer makes, tries and deletes a cluster's application credentials.

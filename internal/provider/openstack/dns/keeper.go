@@ -61,7 +61,10 @@ func (k *Keeper) list(ctx context.Context) ([]recordsets.RecordSet, error) {
 	}
 	client, err := c.DNS()
 	if err != nil {
-		return nil, nil //nolint:nilerr // there is nothing to find, and Preflight refuses documents that need it
+		if k.opts.DNS != nil { // Preflight refuses the document
+			k.setUnseen(err.Error())
+		}
+		return nil, nil //nolint:nilerr // there is nothing to find
 	}
 	mark := k.opts.Names.Mark()
 	all, err := cloud.Pages(ctx, recordsets.ListAll(client, recordsets.ListOpts{Description: mark}), recordsets.ExtractRecordSets)
