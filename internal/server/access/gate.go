@@ -159,7 +159,7 @@ func (g *Gate) enter(r *http.Request, a *asked, shown func(context.Context) (Ope
 		return err
 	}
 	a.Operator = who
-	if !g.limits.mayAsk(who.ID) {
+	if !g.limits.mayAsk(who, changes(r)) {
 		return often{fail.New(fail.NotReady, "too many requests with this token").Do("ask less often")}
 	}
 	return nil

@@ -12,9 +12,11 @@ import (
 // Rate limits of operators and addresses.
 const (
 	perToken, burstToken = 50, 200 // requests a second
-	burstWrong           = 10      // wrong tokens from one address at once
-	perWrong             = 0.2     // wrong tokens a second after that
-	most                 = 10_000  // size of each table
+	perChange            = 1       // changes a second by an operator of one cluster: the audit log keeps each for years
+	burstChange          = 300
+	burstWrong           = 10     // wrong tokens from one address at once
+	perWrong             = 0.2    // wrong tokens a second after that
+	most                 = 10_000 // size of each table
 )
 
 // Bounds of an operator's unfinished requests: plans and streams last long, and bodies are held until the answer.
@@ -26,7 +28,7 @@ const (
 
 // limits holds the rates of valid tokens, and of wrong tokens by address, and the unfinished requests of operators.
 type limits struct {
-	tokens, wrong *peer.Rates
+	tokens, wrong, changes *peer.Rates
 
 	mu     sync.Mutex
 	inside map[string]*inside
@@ -39,11 +41,14 @@ type inside struct {
 }
 
 func newLimits() *limits {
-	return &limits{tokens: peer.NewRates(perToken, burstToken, most), wrong: peer.NewRates(perWrong, burstWrong, most), inside: map[string]*inside{}}
+	return &limits{tokens: peer.NewRates(perToken, burstToken, most), wrong: peer.NewRates(perWrong, burstWrong, most), changes: peer.NewRates(perChange, burstChange, most),
+		inside: map[string]*inside{}}
 }
 
-// mayAsk counts a request of a token.
-func (l *limits) mayAsk(token string) bool { return l.tokens.Allow(token) }
+// mayAsk counts a request of an operator.
+func (l *limits) mayAsk(who Operator, change bool) bool {
+	return l.tokens.Allow(who.ID) && (!change || who.Cluster == "" || l.changes.Allow(who.ID))
+}
 
 // mayTry reports whether an address may try once more. Each kind of attempt counts by itself.
 func (l *limits) mayTry(kind, from string) bool { return l.wrong.Would(kind + peer.Key(from)) }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/naupegos/naupegos/internal/fail"
+	"github.com/naupegos/naupegos/internal/peer"
 	"github.com/naupegos/naupegos/internal/server"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
@@ -82,5 +83,27 @@ func TestUnfinishedRequests(t *testing.T) {
 	all.Wait()
 	if mine, other := served(mine), served(other); mine != 200 || other != 200 || len(g.limits.inside) != 0 {
 		t.Errorf("afterwards: %d and %d, and %d operators are counted", mine, other, len(g.limits.inside))
+	}
+}
+
+// TestChangesOfATenant: an operator of one cluster can't fill the audit log with changes, and goes on reading. Other operators are not held up.
+func TestChangesOfATenant(t *testing.T) {
+	l := newLimits()
+	tenant, other, whole := Operator{ID: "a", Cluster: "demo"}, Operator{ID: "b", Cluster: "demo"}, Operator{ID: "c"}
+	began, allowed := time.Now(), 0
+	for range 3 * burstChange {
+		l.tokens = peer.NewRates(perToken, burstToken, most) // the rate of all requests is tested elsewhere
+		if l.mayAsk(tenant, true) {
+			allowed++
+		}
+		if !l.mayAsk(whole, true) {
+			t.Fatal("an operator of all clusters is held up")
+		}
+	}
+	if within := burstChange + 1 + int(perChange*time.Since(began).Seconds()); allowed < burstChange || allowed > within {
+		t.Errorf("%d changes were allowed, not %d to %d", allowed, burstChange, within)
+	}
+	if !l.mayAsk(tenant, false) || !l.mayAsk(other, true) {
+		t.Error("reading, or another operator, is held up")
 	}
 }
