@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 
@@ -242,7 +244,10 @@ func (d *decoder) list(path string, n *yaml.Node, v reflect.Value, f Field) {
 // unknownKey reports a key that the struct does not have, with the nearest known key or the places where the key belongs.
 func (d *decoder) unknownKey(path, key string, k *yaml.Node, fields []Field) {
 	hint := ""
-	if near := fail.Nearest(key, keysOf(fields)); near != "" && (path != "" || strings.EqualFold(key[:1], near[:1])) { // other tools' keys are no slips of the few at the top
+	if i := strings.IndexFunc(key, unseen); i >= 0 { // from a web page or a word processor
+		r, _ := utf8.DecodeRuneInString(key[i:])
+		hint = fmt.Sprintf("it contains the character U+%04X, which looks like a space or like nothing: type plain spaces", r)
+	} else if near := fail.Nearest(key, keysOf(fields)); near != "" && (path != "" || strings.EqualFold(key[:1], near[:1])) { // other tools' keys are no slips of the few at the top
 		hint = fmt.Sprintf("did you mean %q?", near)
 		d.wrong = append(d.wrong, Join(path, near))
 	} else if elsewhere := d.pathsOf(key); len(elsewhere) > 0 {
@@ -268,6 +273,11 @@ func keysOf(fields []Field) []string {
 		keys[i] = f.Key
 	}
 	return keys
+}
+
+// unseen reports whether a character looks like a space, or like nothing, and is no space of YAML.
+func unseen(r rune) bool {
+	return r > unicode.MaxASCII && (unicode.IsSpace(r) || unicode.Is(unicode.Cf, r))
 }
 
 // pathsOf returns at most three paths at which a key is known.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/naupegos/naupegos/api/v1alpha1"
 	"github.com/naupegos/naupegos/api/v1alpha1/validation"
+	"github.com/naupegos/naupegos/internal/fail"
 	"github.com/naupegos/naupegos/internal/testkit"
 )
 
@@ -149,5 +150,13 @@ func TestValidateWithoutParse(t *testing.T) {
 	}
 	if empty := validation.Validate(&v1alpha1.Cluster{}); len(empty) == 0 {
 		t.Error("an empty Cluster is accepted")
+	}
+}
+
+// TestUnseenCharacters: a key that was pasted with a no-break space, or with a character of no width, is reported with the character.
+func TestUnseenCharacters(t *testing.T) {
+	for c, want := range map[string]string{"\u00a0": "U+00A0", "\u200b": "U+200B"} {
+		_, err := validation.Parse("f.yaml", []byte(strings.Replace(smallest, "  workers", "  "+c+"workers", 1)))
+		testkit.Fails(t, err, fail.Invalid, "unknown key (it contains the character "+want+", which looks like a space or like nothing: type plain spaces)")
 	}
 }
