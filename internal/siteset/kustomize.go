@@ -159,14 +159,14 @@ func (l *localizer) kustomization(k *types.Kustomization) {
 			list[i] = l.parsed(list[i])
 		}
 	}
-	for i, p := range k.PatchesStrategicMerge {
+	for i, p := range k.PatchesStrategicMerge { //nolint:staticcheck // deprecated, but kustomizations have it
 		if text := string(p); strings.Contains(text, "\n") || strings.HasPrefix(strings.TrimSpace(text), "{") {
 			l.bounded([]byte(text)) // the patch itself
 		} else {
-			k.PatchesStrategicMerge[i] = types.PatchStrategicMerge(l.parsed(text))
+			k.PatchesStrategicMerge[i] = types.PatchStrategicMerge(l.parsed(text)) //nolint:staticcheck // as above
 		}
 	}
-	for _, list := range [][]types.Patch{k.Patches, k.PatchesJson6902} {
+	for _, list := range [][]types.Patch{k.Patches, k.PatchesJson6902} { //nolint:staticcheck // as above
 		for i := range list {
 			l.bounded([]byte(list[i].Patch))
 			if list[i].Path != "" {
