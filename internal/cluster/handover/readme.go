@@ -5,6 +5,7 @@ package handover
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"fmt"
 	"maps"
@@ -132,7 +133,7 @@ func cloudName(data []byte) (string, error) {
 
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
-// Expiries lists expiries, soonest first: the kubeconfig, the machines' certificates as one entry, the authorities.
+// Expiries lists expiries, soonest day first, and of one day by name: the kubeconfig, the machines' certificates as one entry, the authorities.
 func Expiries(certs []pki.CertInfo) []Expiry {
 	var out []Expiry
 	machines := 0
@@ -151,6 +152,6 @@ func Expiries(certs []pki.CertInfo) []Expiry {
 			}
 		}
 	}
-	slices.SortStableFunc(out, func(a, b Expiry) int { return a.On.Compare(b.On) })
+	slices.SortFunc(out, func(a, b Expiry) int { return cmp.Or(cmp.Compare(day(a.On), day(b.On)), cmp.Compare(a.What, b.What)) })
 	return out
 }
